@@ -1,0 +1,79 @@
+# make demo   runs the demo                    make test       passes the tests
+# make lint   style                            make test-slow  the long tests as well
+# make types  mypy and pyright                 make bench      benchmarks and tables
+# Each makes the virtual environment it needs. `make test ARGS="-k name"` passes ARGS on;
+# `make test PYTHON=/path/to/python3` chooses the Python, VENV=folder the environment.
+
+PYTHON =
+VENV = .venv
+ARGS =
+BIN = $(VENV)/bin
+CANDIDATES = $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11 python
+USABLE = import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
+PIP = PYTHONWARNINGS=ignore $(BIN)/python -m pip install -qq --disable-pip-version-check
+
+# A fresh cache: numba does not notice a changed callee in another file.
+PYTEST = cache=$$(mktemp -d) && trap 'rm -rf "$$cache"' EXIT && trap 'exit 130' INT TERM \
+	&& NUMBA_CACHE_DIR="$$cache" $(BIN)/python -m pytest
+
+.PHONY: help demo test test-slow lint types bench dev clean
+
+help:
+	@sed -n '1,5s/^# //p' Makefile
+
+demo: $(VENV)/.demo
+	$(BIN)/mmcopt demo $(ARGS)
+
+test: $(VENV)/.test
+	@$(PYTEST) $(ARGS)
+
+test-slow: $(VENV)/.test
+	@$(PYTEST) -m "slow or not slow" $(ARGS)
+
+bench: $(VENV)/.test
+	@$(PYTEST) -m "slow or not slow" tests/benchmarks $(ARGS)
+
+lint: $(VENV)/.dev
+	$(BIN)/python -m ruff check $(ARGS) .
+
+types: $(VENV)/.dev
+	$(BIN)/python -m mypy
+	$(BIN)/python -m pyright --pythonpath $(BIN)/python
+
+dev: $(VENV)/.dev
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+
+# ---------------------------------------------------------------- environments
+
+$(VENV)/.made:
+	@for p in $(CANDIDATES); do \
+	  if "$$p" -c "$(USABLE)" 2>/dev/null; then found="$$p"; break; fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+	  echo "mmcopt needs Python 3.11 or later with its venv module; none was found among:" >&2; \
+	  echo "  $(strip $(CANDIDATES))" >&2; \
+	  echo "Install one (on Debian or Ubuntu: apt install python3 python3-venv)," >&2; \
+	  echo "or name it: make PYTHON=/path/to/python3 ..." >&2; \
+	  exit 1; \
+	fi; \
+	echo "Making $(VENV) with $$("$$found" --version)"; \
+	"$$found" -m venv --clear "$(VENV)"
+	@$(PIP) --upgrade pip
+	@touch $@
+
+$(VENV)/.demo: $(VENV)/.made pyproject.toml
+	@echo "Installing mmcopt and what it needs into $(VENV) (a minute or two, once)"
+	@$(PIP) -e ".[plot]"
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.made pyproject.toml
+	@echo "Installing mmcopt and its tests into $(VENV) (a minute or two, once)"
+	@$(PIP) -e ".[plot,test]"
+	@touch $(VENV)/.demo $@
+
+$(VENV)/.dev: $(VENV)/.made pyproject.toml
+	@echo "Installing mmcopt, its tests and its checks into $(VENV) (a minute or two, once)"
+	@$(PIP) -e ".[plot,test,dev]"
+	@touch $(VENV)/.demo $(VENV)/.test $@

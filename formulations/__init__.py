@@ -1,0 +1,6 @@
+"""The problems: one file each. A class registers itself when its file is imported."""
+
+from mmcopt.formulations.least_squares import LeastSquares
+from mmcopt.formulations.least_squares_fit import LeastSquaresFit
+
+__all__ = ["LeastSquares", "LeastSquaresFit"]

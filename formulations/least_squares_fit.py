@@ -1,0 +1,115 @@
+"""Regularised least squares with the labels given: what `LeastSquares` becomes when restricted."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmcopt.capabilities import Bounded, LinearSystem
+from mmcopt.checks import data_matrix, encode_labels, real
+from mmcopt.kernels import Gaussian, as_kernel
+from mmcopt.linalg import UNIT
+from mmcopt.modeling import Formulation, Statement, cached
+
+Floats = NDArray[Any]
+Ints = NDArray[np.int64]
+
+
+class LeastSquaresFit(Formulation):
+    """One-versus-all regularised least squares for given labels, a convex problem.
+
+    Minimise over coefficients A (n x k)
+    ``sum_h |p_h - K a_h|^2 + lam a_h'K a_h``, p_h = +1 in cluster h and -1 elsewhere (UMC-RLS
+    eq. 4 and 13). The optimum is A = (K + lam I)^-1 P. Any A is also a dual point: with
+    D(A) = sum_h 2 lam p_h'a_h - lam a_h'(K + lam I) a_h, the gap is |P - (K + lam I) A|^2.
+    """
+
+    paper = "Pahikkala et al., UMC-RLS, eq. 4, 5 and 13"
+    default_solver = "Direct"
+
+    def __init__(self, X: Any, y: Any, n_clusters: int = 2, *, kernel: Any = Gaussian(width=1.0),
+                 lam: float = 0.1, center: bool = True) -> None:
+        owner = type(self).__name__
+        self.X = data_matrix(X, owner=owner)
+        self.n = int(self.X.shape[0])
+        self.y = encode_labels(y, self.n, owner=owner)[0] if np.asarray(y).dtype.kind != "i" \
+            else np.asarray(y, dtype=np.int64)
+        self.n_clusters = n_clusters
+        self.kernel = as_kernel(kernel)
+        real(0, open_low=True).check(owner, "lam", lam)
+        self.lam = float(lam)
+        self.center = bool(center)
+
+    @cached
+    def fitted(self) -> Any:
+        """The kernel fitted to the data, centred when asked."""
+        return (self.kernel.centered() if self.center else self.kernel).fit(self.X)
+
+    @cached
+    def K(self) -> Floats:
+        """The kernel matrix."""
+        return np.asarray(self.fitted.matrix())
+
+    @cached
+    def P(self) -> Floats:
+        """Targets: +1 in the cluster, -1 elsewhere."""
+        P = np.full((self.n, self.n_clusters), -1.0)
+        P[np.arange(self.n), self.y] = 1.0
+        return P
+
+    def statement(self) -> Statement:
+        k, n = self.n_clusters, self.n
+        return Statement(f"LeastSquaresFit: {n} samples with given labels, {k} clusters", (
+            ("minimise", "sum_h |p_h - K a_h|^2 + lam a_h'K a_h",
+             r"\sum_h \|p_h - K a_h\|^2 + \lambda a_h^\top K a_h"),
+            ("over", f"A = (a_1..a_k), {n} x {k} real", rf"A \in \mathbb{{R}}^{{{n} \times {k}}}"),
+            ("where", f"K: {self.fitted.formula()}, lam = {self.lam:g}", ""),
+            ("optimum", "A = (K + lam I)^-1 P", r"A = (K + \lambda I)^{-1} P"),
+        ))
+
+    def objective(self, point: Floats) -> float:
+        KA = self.K @ point
+        return float(np.sum((self.P - KA) ** 2) + self.lam * np.sum(point * KA))
+
+    def violation(self, point: Floats) -> float:
+        return 0.0
+
+    def labels(self, point: Floats) -> Ints:
+        return np.argmax(self.K @ point, axis=1)
+
+    def decision_function(self, point: Floats, X: Any) -> Floats:
+        return np.asarray(self.fitted.cross(X) @ point)
+
+    def offer(self, kind: type[Any]) -> Any:
+        if kind is LinearSystem:
+            return LinearSystem(self._system, self.P)
+        if kind is Bounded:
+            return Bounded(self._bound, lambda point: {"A": np.asarray(point)})
+        return None
+
+    def _system(self) -> Floats:
+        A = self.K.copy()
+        A[np.diag_indices(self.n)] += self.lam
+        return A
+
+    def _bound(self, duals: dict[str, Any]) -> float:
+        A = duals["A"]
+        terms = (2 * self.lam * self.P * A, -self.lam * A * (self.K @ A), -(self.lam * A) ** 2)
+        size = math.fsum(float(np.abs(t).sum()) for t in terms)
+        return math.fsum(float(t.sum()) for t in terms) - (self.n + 8) * UNIT * size
+
+    def reference(self, labels: Ints | None = None) -> Any:
+        import cvxpy as cp
+
+        A = cp.Variable((self.n, self.n_clusters), name="A")
+        loss = cp.sum_squares(self.P - self.K @ A)
+        penalty = sum(cp.quad_form(A[:, h], cp.psd_wrap(self.K)) for h in range(self.n_clusters))
+        return cp.Problem(cp.Minimize(loss + self.lam * penalty))
+
+    @classmethod
+    def examples(cls) -> list[Self]:
+        X = np.random.default_rng(0).standard_normal((8, 2))
+        return [cls(X, np.arange(8) % 2, 2, lam=0.5), cls(X, np.arange(8) % 3, 3, center=False)]

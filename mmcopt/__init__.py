@@ -1,0 +1,54 @@
+"""mmcopt: maximum-margin clustering as optimisation.
+
+Declare a clustering problem, transform it into convex ones, solve it with any solver that fits,
+and know how far from optimal the answer can be.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+# Name -> module: everything is imported on first use, so that `import mmcopt` stays light.
+_EXPORTS = {
+    "solve": "mmcopt.solving", "Solver": "mmcopt.solving",
+    "Formulation": "mmcopt.modeling", "Statement": "mmcopt.modeling",
+    "LabelQuadratic": "mmcopt.capabilities",
+    "Result": "mmcopt.result", "Status": "mmcopt.result",
+    "evaluate": "mmcopt.certify", "certify": "mmcopt.certify",
+    "fits": "mmcopt.registry", "pairing_table": "mmcopt.registry",
+    "compare": "mmcopt.compare", "load": "mmcopt.saving", "save": "mmcopt.saving",
+}
+_MODULES = ("constraints", "datasets", "errors", "estimators", "formulations", "kernels",
+            "metrics", "plot", "selection", "solvers")
+
+__all__ = sorted([*_EXPORTS, *_MODULES, "__version__"])
+
+if TYPE_CHECKING:
+    from mmcopt import (constraints, datasets, errors, estimators, formulations, kernels, metrics,
+                        plot, selection, solvers)
+    from mmcopt.capabilities import LabelQuadratic
+    from mmcopt.certify import certify, evaluate
+    from mmcopt.compare import compare
+    from mmcopt.modeling import Formulation, Statement
+    from mmcopt.registry import fits, pairing_table
+    from mmcopt.result import Result, Status
+    from mmcopt.saving import load, save
+    from mmcopt.solving import Solver, solve
+
+
+def __getattr__(name: str) -> Any:
+    if name in _EXPORTS:
+        value = getattr(importlib.import_module(_EXPORTS[name]), name)
+    elif name in _MODULES:
+        value = importlib.import_module(f"mmcopt.{name}")
+    else:
+        raise AttributeError(f"module 'mmcopt' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

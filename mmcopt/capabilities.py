@@ -1,0 +1,281 @@
+"""What a formulation can hand to a solver: small frozen objects of arrays and functions.
+
+A solver lists the capabilities it ``needs``; a formulation makes an ``offer`` of each one it can
+honour for its own size and constraints. Nothing else passes between the two, so that a problem of
+the reader's own is solved by every solver whose capability it offers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmcopt.constraints import LabelRules
+from mmcopt.errors import DataError, InfeasibleError
+from mmcopt.feasibility import find_labels
+from mmcopt.matrices import Dense, Symmetric, as_symmetric
+
+Floats = NDArray[Any]
+Ints = NDArray[np.int64]
+C = TypeVar("C", bound="Capability")
+
+
+@dataclass(frozen=True, eq=False)
+class Capability:
+    """Base of the capabilities; a capability offers itself, so solvers run on it directly."""
+
+    def offer(self, kind: type[C]) -> C | None:
+        """Return itself when it is of the kind asked for."""
+        return self if isinstance(self, kind) else None
+
+
+@dataclass(frozen=True, eq=False)
+class InnerFit(Capability):
+    """The best model for given labels: ``fit(labels)`` returns its coefficients."""
+
+    fit: Callable[[Ints], Floats]
+
+
+@dataclass(frozen=True, eq=False)
+class LinearSystem(Capability):
+    """A convex quadratic problem whose optimum solves ``A x = b``, A positive definite."""
+
+    A: Callable[[], Floats]
+    b: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Bounded(Capability):
+    """A bound of the formulation's own: ``bound(duals)`` holds for any duals, whatever made them;
+    ``duals(point)`` derives some from a point.
+    """
+
+    bound: Callable[[dict[str, Any]], float]
+    duals: Callable[[Any], dict[str, Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class LabelQuadratic(Capability):
+    """Minimise ``const - scale * sum_h z_h' W z_h`` over labels, z_h the indicator of cluster h.
+
+    W is an n x n symmetric array (dense, sparse, or a `LowRank` factor); ``weights`` counts the
+    samples that a node stands for, ``low`` and ``high`` bound the weight of each cluster,
+    ``fixed`` holds given labels (-1: free), ``apart`` the pairs of nodes that may not share a
+    cluster. ``groups`` maps the points of whoever made the offer to nodes, when the two differ.
+    ``spread`` bounds the eigenvalues of W from below and above; ``trivial`` is a lower bound that
+    costs nothing; ``single`` says that float32 is precise enough for searching.
+
+    >>> import numpy as np
+    >>> lq = LabelQuadratic(np.array([[2., 1., 0.], [1., 2., 0.], [0., 0., 1.]]), const=9.0, k=2)
+    >>> lq.value(np.array([0, 0, 1]))
+    2.0
+    """
+
+    W: Any
+    const: float | Callable[[], float] = 0.0
+    k: int = 2
+    weights: Any = None
+    low: Any = None
+    high: Any = None
+    fixed: Any = None
+    apart: Any = None
+    scale: float = 1.0
+    groups: Any = None
+    spread: tuple[float, float] | None = None
+    trivial: float | Callable[[], float] | None = None
+    single: bool | Callable[[], bool] = False
+
+    def __post_init__(self) -> None:
+        W = as_symmetric(self.W)
+        n, k = W.n, self.k
+        put = functools.partial(object.__setattr__, self)
+        put("W", W)
+        weights = _ints(self.weights, n, 1)
+        put("weights", weights)
+        put("low", np.maximum(_ints(self.low, k, 1), 1))
+        put("high", _ints(self.high, k, int(weights.sum())))
+        put("fixed", _ints(self.fixed, n, -1))
+        apart = np.empty((0, 2), np.int64) if self.apart is None else np.asarray(self.apart)
+        put("apart", apart.astype(np.int64).reshape(-1, 2))
+        put("_cache", {})
+        if n < k:
+            raise InfeasibleError(f"{n} nodes cannot fill {k} clusters.")
+
+    @property
+    def n(self) -> int:
+        """Number of nodes."""
+        return int(self.W.n)
+
+    @property
+    def matrix(self) -> Symmetric:
+        """W behind its common face."""
+        return self.W  # type: ignore[no-any-return]
+
+    @property
+    def constant(self) -> float:
+        """The constant of the objective, as a number."""
+        if "const" not in self._memo:
+            self._memo["const"] = self.const() if callable(self.const) else float(self.const)
+        return float(self._memo["const"])
+
+    @property
+    def trivial_bound(self) -> float | None:
+        """A lower bound that needs no computation, or None."""
+        return self.trivial() if callable(self.trivial) else self.trivial
+
+    @property
+    def _memo(self) -> dict[str, Any]:
+        return self._cache  # type: ignore[attr-defined,no-any-return]
+
+    @property
+    def dtype(self) -> Any:
+        """Working precision of the searches."""
+        single = self.single() if callable(self.single) else self.single
+        return np.float32 if single and self.n > 64 else np.float64
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether renaming the clusters changes nothing."""
+        return bool((self.low == self.low[0]).all() and (self.high == self.high[0]).all()
+                    and (self.fixed < 0).all())
+
+    # ------------------------------------------------------------ values
+
+    def indicator(self, c: Ints) -> Floats:
+        """The n x k matrix of 0/1 indicators."""
+        Z = np.zeros((self.n, self.k))
+        Z[np.arange(self.n), c] = 1.0
+        return Z
+
+    def value(self, c: Ints) -> float:
+        """Objective of node labels, in float64."""
+        return self.constant - self.scale * self.matrix.association(self.indicator(c))
+
+    def objective(self, point: Ints) -> float:
+        """Objective of a point of whoever made the offer."""
+        return self.value(self.reduce(point))
+
+    def labels(self, point: Ints) -> Ints:
+        """The labels of a point: themselves."""
+        return point
+
+    @property
+    def label_rules(self) -> LabelRules:
+        """The constraints, in the form that names their violations."""
+        groups = np.arange(self.n) if self.groups is None else np.asarray(self.groups)
+        return LabelRules(groups, self.weights, self.low, self.high, self.fixed, self.apart)
+
+    def violation(self, point: Ints) -> float:
+        """Largest violation of a constraint by a point; sizes count in samples."""
+        c = self.reduce(point)
+        sizes = np.bincount(c, weights=self.weights, minlength=self.k)
+        worst = max(0.0, float((self.low - sizes).max()), float((sizes - self.high).max()))
+        broken = bool(((self.fixed >= 0) & (c != self.fixed)).any())
+        broken |= bool((c[self.apart[:, 0]] == c[self.apart[:, 1]]).any())
+        broken |= bool((self.expand(c) != point).any())
+        return max(worst, float(broken))
+
+    # ------------------------------------------------------------ labels
+
+    def expand(self, c: Ints) -> Ints:
+        """Node labels -> labels of the points of whoever made the offer."""
+        return c.copy() if self.groups is None else c[self.groups]
+
+    def reduce(self, labels: Ints) -> Ints:
+        """Labels of the points -> node labels (that of the first point of each node)."""
+        labels = np.asarray(labels, dtype=np.int64)
+        if self.groups is None:
+            if labels.shape != (self.n,):
+                raise DataError(f"labels must have shape ({self.n},); got {labels.shape}.")
+            return labels
+        c = np.empty(self.n, dtype=np.int64)
+        c[self.groups[::-1]] = labels[::-1]
+        return c
+
+    def random_labels(self, rng: np.random.Generator) -> Ints:
+        """Random feasible node labels."""
+        return find_labels(self.weights, self.low, self.high, self.fixed, self.apart, rng)
+
+    def repair(self, c: Ints, rng: np.random.Generator) -> Ints:
+        """Feasible node labels near ``c``: moves that lose least, else a fresh random start."""
+        from mmcopt import search
+
+        c = np.where(self.fixed >= 0, self.fixed, c).astype(np.int64)
+        if self.violation(self.expand(c)) == 0.0:
+            return c
+        if self.matrix.is_dense:
+            W = self.matrix.dense(self.dtype)
+            G = search.caches(W, c, self.k)
+            sizes = search.cluster_sizes(c, self.weights, self.k)
+            if search.repair(W, c, G, sizes, self.rules()):
+                return c
+        return find_labels(self.weights, self.low, self.high, self.fixed, self.apart, rng, start=c)
+
+    def rules(self) -> Any:
+        """The constraints as the tuple of arrays that the compiled loops take."""
+        if "rules" not in self._memo:
+            from mmcopt.search import Rules
+
+            both = np.concatenate([self.apart, self.apart[:, ::-1]])
+            both = both[np.argsort(both[:, 0], kind="stable")]
+            counts = np.bincount(both[:, 0], minlength=self.n)
+            ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+            plain = int((self.weights == 1).all() and not len(self.apart))
+            self._memo["rules"] = Rules(self.weights, self.low, self.high, self.fixed, ptr,
+                                        np.ascontiguousarray(both[:, 1]), plain)
+        return self._memo["rules"]
+
+    # ------------------------------------------------------------ other problems
+
+    def contract(self, groups: Ints) -> LabelQuadratic:
+        """The same problem with the nodes of each group merged into one.
+
+        Merged nodes share a label, so must-links, intersections of partitions and micro-cells are
+        all contractions. Groups must not hold two different fixed labels or a cannot-link.
+        """
+        groups = np.asarray(groups, dtype=np.int64)
+        m = int(groups.max()) + 1
+        fixed = np.full(m, -1, dtype=np.int64)
+        held = self.fixed >= 0
+        fixed[groups[held]] = self.fixed[held]
+        if (fixed[groups[held]] != self.fixed[held]).any():
+            raise InfeasibleError("a group to merge holds two different fixed labels.")
+        apart = np.unique(np.sort(groups[self.apart], axis=1), axis=0)
+        if (apart[:, 0] == apart[:, 1]).any():
+            raise InfeasibleError("a group to merge holds a cannot-link.")
+        weights = np.bincount(groups, weights=self.weights, minlength=m).astype(np.int64)
+        return dataclasses.replace(
+            self, W=self.matrix.contract(groups, m), const=self.constant, weights=weights,
+            fixed=fixed, apart=apart, groups=groups, spread=None, single=False)
+
+    def smooth(self, t: float) -> LabelQuadratic:
+        """The problem with W replaced by W_t = S (S + t (I - S))^-1, S = W scaled into [0, I].
+
+        For W = K (K + lam I)^-1 this is the problem at ``t * lam``: larger t keeps fewer
+        directions of W alive, and the landscape has fewer local optima (graduated
+        non-convexity). One Cholesky inverse: W_t = (t A^-1 - I) / (t - 1), A = t I - (t - 1) S.
+        """
+        from mmcopt.linalg import largest_eigenvalue, smallest_eigenvalue, spd_inverse
+
+        if t <= 1.0:
+            return self
+        W = self.matrix.dense()
+        low, high = self.spread or (smallest_eigenvalue(W), largest_eigenvalue(W))
+        A = W * (-(t - 1.0) / (high - low))
+        diagonal = np.diag_indices(self.n)
+        A[diagonal] += t + (t - 1.0) * low / (high - low)
+        Wt = spd_inverse(A)
+        Wt *= t / (t - 1.0)
+        Wt[diagonal] -= 1.0 / (t - 1.0)
+        return dataclasses.replace(self, W=Dense.trusted(Wt), spread=(0.0, 1.0), trivial=None)
+
+
+def _ints(value: Any, size: int, default: int) -> Ints:
+    out = np.full(size, default) if value is None else np.broadcast_to(np.asarray(value), (size,))
+    return np.ascontiguousarray(out, dtype=np.int64)

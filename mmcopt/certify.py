@@ -1,0 +1,240 @@
+"""Bounds that anyone can re-check: evaluate, certify, verify.
+
+Every bound is a function of a dual point that holds for *any* such point, so a certificate is the
+point itself: `verify` evaluates it again on a rebuilt problem, in NumPy, without any solver.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from mmcopt import enumeration
+from mmcopt.capabilities import Bounded, LabelQuadratic
+from mmcopt.checks import encode_labels
+from mmcopt.errors import MMCError
+from mmcopt.linalg import UNIT, largest_eigenvalue, proved_psd_shift
+from mmcopt.matrices import LowRank
+from mmcopt.modeling import Formulation
+from mmcopt.result import Certificate, Check, Report, Result, Status
+from mmcopt.starts import coded_labels
+
+EIG_DENSE = 3000  # rows up to which the eigenvalue bound is attached to every result
+
+Bound = Callable[[Any, dict[str, Any], dict[str, Any]], float]
+
+
+def largest_square_sum(low: Any, high: Any, total: int) -> float:
+    """Largest sum of squared sizes within bounds: fill one cluster after another to its top."""
+    sizes = np.array(low, dtype=np.int64)
+    left = total - int(sizes.sum())
+    for h in np.argsort(-np.asarray(high)):
+        step = min(left, int(high[h] - sizes[h]))
+        sizes[h] += step
+        left -= step
+    return float((sizes.astype(np.float64) ** 2).sum())
+
+
+def eig_bound(f: Any, options: dict[str, Any], duals: dict[str, Any]) -> float:
+    """Eigenvalue bound of a `LabelQuadratic`, valid for any t >= 0.
+
+    With M_ij = [c_i = c_j] over m nodes of weights w, X = M - J/k is positive semidefinite with
+    trace m - m/k, and w'Mw <= q. Hence
+    <W, M> <= 1'(W - t ww')1 / k + (m - m/k) max(0, lambda_max(W - t ww')) + t q.
+    The eigenvalue is raised until a Cholesky factorisation proves it.
+    """
+    lq = f.offer(LabelQuadratic)
+    m, k = lq.n, lq.k
+    t = max(0.0, float(duals["t"]))
+    w = lq.weights.astype(np.float64)
+    Psi = lq.matrix.factor()
+    if Psi is not None:
+        t = 0.0  # lambda_max of Psi Psi' is that of the small Psi' Psi
+        inner = Psi.T @ Psi
+        top = largest_eigenvalue(inner)
+        reach, terms = inner, top + proved_psd_shift(top * np.eye(len(inner)) - inner, 0.0)
+    else:
+        reach = lq.matrix.dense() if t == 0.0 else lq.matrix.dense() - t * np.outer(w, w)
+        top = largest_eigenvalue(reach)
+        shifted = -reach
+        shifted[np.diag_indices(m)] += top
+        terms = top + proved_psd_shift(shifted, 0.0)
+    # Rounding of the entries and of the sums: a few ulps of everything that is added up.
+    size = float(np.abs(reach).max()) * 4 * m * UNIT
+    ones = lq.matrix.total() - t * float(w.sum()) ** 2
+    q = largest_square_sum(lq.low, lq.high, int(w.sum()))
+    upper = ones / k + (m - m / k) * (max(0.0, terms) + size) + t * q
+    margin = (m + 8) * UNIT * (abs(lq.constant) + lq.scale * (abs(ones) + m + t * q))
+    return float(lq.constant - lq.scale * upper - margin)
+
+
+def trivial_bound(f: Any, options: dict[str, Any], duals: dict[str, Any]) -> float:
+    """The formulation's own bound that needs no dual point."""
+    bound = f.offer(LabelQuadratic).trivial_bound
+    return -math.inf if bound is None else float(bound)
+
+
+def enumeration_bound(f: Any, options: dict[str, Any], duals: dict[str, Any]) -> float:
+    """The minimum over all labelings, less the rounding of the objective."""
+    lq = f.offer(LabelQuadratic)
+    best, _ = enumeration.minimum(lq)
+    return best - rounding(lq)
+
+
+def rounding(lq: LabelQuadratic) -> float:
+    """Bound on the rounding error of an objective value."""
+    total = float(np.abs(lq.matrix.dense()).sum())
+    return (lq.n + 4) * UNIT * (abs(lq.constant) + lq.scale * total)
+
+
+def own_bound(f: Any, options: dict[str, Any], duals: dict[str, Any]) -> float:
+    """The bound that the formulation itself computes from a dual point of its own."""
+    return float(f.offer(Bounded).bound(duals))
+
+
+BOUNDS: dict[str, Bound] = {"trivial": trivial_bound, "eig": eig_bound, "own": own_bound,
+                            "enumeration": enumeration_bound}
+
+
+def _certified(result: Result, kind: str, duals: dict[str, Any]) -> Result:
+    """Attach the bound of a dual point when it is better than the one there."""
+    f = result.formulation
+    value = BOUNDS[kind](f, {}, duals)
+    if value == -math.inf or (result.lower_bound is not None and value <= result.lower_bound):
+        return result
+    return replace(result, lower_bound=value, certificate=Certificate(kind, {}, duals,
+                                                                      f.fingerprint))
+
+
+def cheap_bound(result: Result, certificate: Certificate | None = None) -> Result:
+    """Attach the certificate at hand, or the best of the bounds that cost next to nothing."""
+    f = result.formulation
+    bounded = f.offer(Bounded)
+    if bounded is not None:
+        return _certified(result, "own", bounded.duals(result.point))
+    lq = f.offer(LabelQuadratic)
+    if lq is None:
+        return result
+    result = replace(result, trivial_bound=lq.trivial_bound)
+    if certificate is not None:
+        return _certified(result, certificate.kind, certificate.duals)
+    result = _certified(result, "trivial", {})
+    if lq.n <= EIG_DENSE or not lq.matrix.is_dense:
+        result = _certified(result, "eig", {"t": best_shift(lq)})
+    return result
+
+
+def best_shift(lq: LabelQuadratic) -> float:
+    """The t of `eig_bound` by golden section on its convex bracket; 0 when W1 is about 0."""
+    ones = np.ones(lq.n)
+    if isinstance(lq.matrix, LowRank) or np.abs(lq.matrix @ ones).max() < 1e-9:
+        return 0.0
+    W, w = lq.matrix.dense(), lq.weights.astype(np.float64)
+    q = largest_square_sum(lq.low, lq.high, int(w.sum()))
+    ww, factor = np.outer(w, w), lq.n - lq.n / lq.k
+
+    def bracket(t: float) -> float:
+        top = max(0.0, largest_eigenvalue(W - t * ww))
+        return factor * top + t * (q - float(w.sum()) ** 2 / lq.k)
+
+    low, high, golden = 0.0, 4.0 / lq.n, 0.618
+    a, b = high - golden * (high - low), low + golden * (high - low)
+    fa, fb = bracket(a), bracket(b)
+    for _ in range(12):
+        if fa <= fb:
+            high, b, fb = b, a, fa
+            a = high - golden * (high - low)
+            fa = bracket(a)
+        else:
+            low, a, fa = a, b, fb
+            b = low + golden * (high - low)
+            fb = bracket(b)
+    t = (low + high) / 2
+    return t if bracket(t) < bracket(0.0) else 0.0
+
+
+# ---------------------------------------------------------------- what users call
+
+
+def evaluate(problem: Formulation, labels: Any) -> Result:
+    """Somebody else's labels as a `Result`: objective, violation, bound and gap.
+
+    The labels may have any values; they are kept in ``result.labels``. Infeasible ones get a
+    violation and no gap.
+    """
+    name = type(problem).__name__
+    _, values = encode_labels(labels, problem.n, owner=name)  # type: ignore[attr-defined]
+    codes = coded_labels(problem, labels)
+    classes = None if np.array_equal(codes, labels) else values
+    point = problem.from_labels(codes)
+    result = Result(problem, "evaluate", point, np.asarray(labels), problem.objective(point),
+                    problem.violation(point), Status.EVALUATED, Status.EVALUATED.value,
+                    classes=classes)
+    return cheap_bound(result)
+
+
+def certify(problem: Formulation, labels: Any, *, time_limit: float | None = None,
+            improve: bool = False) -> Result:
+    """Evaluate somebody's labels and bound how far from optimal they are."""
+    return tighten(evaluate(problem, labels), time_limit=time_limit, improve=improve)
+
+
+def tighten(result: Result, *, time_limit: float | None = None, improve: bool = True) -> Result:
+    """Raise the bound of a result: eigenvalue, then enumeration where the problem is small.
+
+    Better labels found on the way become ``incumbent``; with ``improve`` they are adopted, and the
+    message says so.
+    """
+    result = cheap_bound(result)
+    f = result.formulation
+    lq = f.offer(LabelQuadratic)
+    if lq is None or enumeration.count_labelings(lq) > 1_000_000:
+        return result
+    value, nodes = enumeration.minimum(lq)
+    result = _certified(result, "enumeration", {})
+    if nodes is not None and value < result.objective - rounding(lq):
+        point = lq.expand(nodes)
+        better = replace(result, point=point, labels=point, objective=f.objective(point),
+                         violation=f.violation(point), incumbent=None)
+        if improve:
+            return replace(better, status=Status.CERTIFIED, message="better labels were found "
+                           "while certifying, and adopted")
+        return replace(result, incumbent=better, message="better labels were found while "
+                       "certifying; they are in result.incumbent")
+    return replace(result, status=Status.CERTIFIED) if result.feasible else result
+
+
+def verify(result: Result) -> Report:
+    """Check a result against a problem rebuilt from its parameters and data."""
+    f = result.formulation
+    checks = []
+    try:
+        fresh = type(f)(**f.params())
+        claimed = result.certificate.fingerprint if result.certificate else f.fingerprint
+        checks.append(Check("fingerprint", fresh.fingerprint == claimed,
+                            f"problem {fresh.fingerprint[:12]}, certificate {claimed[:12]}"))
+        objective, violation = fresh.objective(result.point), fresh.violation(result.point)
+        checks.append(_close("objective", result.objective, objective))
+        checks.append(_close("violation", result.violation, violation))
+        if result.lower_bound is None:
+            checks.append(Check("bound", True, "none claimed"))
+        elif result.certificate is None or result.certificate.kind not in BOUNDS:
+            checks.append(Check("bound", False, "a bound is claimed without a known certificate"))
+        else:
+            c = result.certificate
+            bound = BOUNDS[c.kind](fresh, c.options, c.duals)
+            ok = result.lower_bound <= bound + 1e-9 * (1 + abs(bound))
+            checks.append(Check("bound", ok, f"claimed {result.lower_bound:.12g}, recomputed "
+                                             f"{bound:.12g} from its {c.kind} certificate"))
+    except MMCError as e:
+        checks.append(Check("rebuild", False, str(e)))
+    return Report(tuple(checks))
+
+
+def _close(name: str, claimed: float, found: float) -> Check:
+    ok = abs(claimed - found) <= 1e-9 * (1 + abs(found))
+    return Check(name, ok, f"claimed {claimed:.12g}, recomputed {found:.12g}")

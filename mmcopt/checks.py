@@ -1,0 +1,191 @@
+"""Validation of parameters, data and labels, with one sentence for each refusal."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import numbers
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mmcopt.errors import DataError, ParameterError
+
+# ---------------------------------------------------------------- parameters
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """What a parameter may be: a test and the words that describe it."""
+
+    allowed: str
+    accepts: Callable[[Any], bool]
+
+    def check(self, owner: str, name: str, value: Any) -> None:
+        """Raise a `ParameterError` when ``value`` breaks the rule."""
+        if not self.accepts(value):
+            raise ParameterError(f"{owner}: {name} must be {self.allowed}; got {value!r}.")
+
+
+def _range_words(low: float | None, high: float | None, open_low: bool) -> str:
+    words = []
+    if low is not None:
+        words.append(f"{'above' if open_low else 'at least'} {low:g}")
+    if high is not None:
+        words.append(f"at most {high:g}")
+    return " and ".join(words)
+
+
+def integer(low: int | None = None, high: int | None = None) -> Rule:
+    """Accept an integer (never a bool) between ``low`` and ``high``, both allowed."""
+
+    def accepts(v: Any) -> bool:
+        if not isinstance(v, numbers.Integral) or isinstance(v, bool):
+            return False
+        return (low is None or int(v) >= low) and (high is None or int(v) <= high)
+
+    return Rule(f"an integer {_range_words(low, high, False)}".strip(), accepts)
+
+
+def real(low: float | None = None, high: float | None = None, *, open_low: bool = False) -> Rule:
+    """Accept a finite number between ``low`` and ``high``; ``open_low`` excludes ``low``."""
+
+    def accepts(v: Any) -> bool:
+        if not isinstance(v, numbers.Real) or isinstance(v, bool) or not math.isfinite(v):
+            return False
+        x = float(v)
+        above = low is None or (x > low if open_low else x >= low)
+        return above and (high is None or x <= high)
+
+    return Rule(f"a finite number {_range_words(low, high, open_low)}".strip(), accepts)
+
+
+def choice(*options: Any) -> Rule:
+    """Accept one of a few values."""
+    return Rule("one of " + ", ".join(map(repr, options)), lambda v: v in options)
+
+
+def flag() -> Rule:
+    """Accept True or False."""
+    return Rule("True or False", lambda v: isinstance(v, bool | np.bool_))
+
+
+def optional(rule: Rule) -> Rule:
+    """Accept None as well as what ``rule`` accepts."""
+    return Rule(f"None or {rule.allowed}", lambda v: v is None or rule.accepts(v))
+
+
+def instance(*types: type) -> Rule:
+    """Accept instances of the given classes."""
+    return Rule("a " + " or ".join(t.__name__ for t in types), lambda v: isinstance(v, types))
+
+
+def hyper(default: Any, rule: Rule, doc: str) -> Any:
+    """Declare a hyper-parameter: a dataclass field that carries its rule and its description."""
+    return dataclasses.field(default=default, metadata={"rule": rule, "doc": doc})
+
+
+def check_fields(obj: Any) -> None:
+    """Check every field of a dataclass that was declared by `hyper`."""
+    for f in dataclasses.fields(obj):
+        if "rule" in f.metadata:
+            f.metadata["rule"].check(type(obj).__name__, f.name, getattr(obj, f.name))
+
+
+# ---------------------------------------------------------------- data
+
+
+def read_only(a: NDArray[Any]) -> NDArray[Any]:
+    """Return a read-only view of ``a``; the caller's own flags stay as they are."""
+    view = a.view()
+    view.flags.writeable = False
+    return view
+
+
+def is_sparse(X: Any) -> bool:
+    """Whether X is a SciPy sparse matrix or array (without importing scipy.sparse)."""
+    return hasattr(X, "tocsr") and hasattr(X, "nnz")
+
+
+def data_matrix(X: Any, *, owner: str, name: str = "X", sparse: bool = True) -> Any:
+    """Check a data matrix (rows are samples) and return it as floats, read-only, or as CSR.
+
+    Unsigned 8-bit and other integer data keep their type (kernels convert them in chunks).
+    """
+    if is_sparse(X):
+        if not sparse:
+            raise DataError(f"{owner}: {name} is sparse, which is not supported here; "
+                            f"pass {name}.toarray() if it fits in memory.")
+        X = X.tocsr()
+        if X.shape[0] == 0 or X.shape[1] == 0:
+            raise DataError(f"{owner}: {name} is empty (shape {X.shape}).")
+        _finite(X.data, owner, name)
+        return X
+    if hasattr(X, "to_numpy"):  # pandas, polars
+        X = X.to_numpy()
+    a = np.asarray(X)
+    if np.iscomplexobj(a):
+        raise DataError(f"{owner}: {name} holds complex numbers. Complex data not supported.")
+    if a.dtype.kind not in "fiub":
+        try:
+            a = a.astype(np.float64)
+        except (TypeError, ValueError) as e:
+            raise DataError(f"{owner}: {name} must hold numbers; got dtype {a.dtype} ({e}).") from e
+    if a.dtype.kind == "b":
+        a = a.astype(np.float64)
+    if a.ndim != 2:
+        raise DataError(f"{owner}: {name} must be 2-D (samples x features); got {a.ndim}-D of "
+                        f"shape {a.shape}. Reshape your data with {name}.reshape(-1, 1) if it "
+                        "has one feature, or .reshape(1, -1) if it is one sample.")
+    if a.shape[0] == 0:
+        raise DataError(f"{owner}: {name} is empty: 0 sample(s) (shape={a.shape}) while a minimum "
+                        "of 1 is required.")
+    if a.shape[1] == 0:
+        raise DataError(f"{owner}: {name} is empty: 0 feature(s) (shape={a.shape}) while a minimum "
+                        "of 1 is required.")
+    if a.dtype.kind == "f":
+        _finite(a, owner, name)
+        if a.dtype == np.float16:
+            a = a.astype(np.float64)
+    return read_only(a)
+
+
+def _finite(a: NDArray[Any], owner: str, name: str) -> None:
+    # The sum is finite whenever all entries are (short of overflow): one cheap pass, no mask.
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = np.sum(a, dtype=np.float64)
+    if math.isfinite(total):
+        return
+    bad_nan = int(np.isnan(a).sum())
+    bad_inf = int(np.isinf(a).sum())
+    if bad_nan or bad_inf:
+        what = " and ".join(w for w, c in ((f"{bad_nan} NaN", bad_nan),
+                                           (f"{bad_inf} infinity (inf)", bad_inf)) if c)
+        raise DataError(f"{owner}: {name} contains {what} among {a.size} entries; "
+                        "drop or impute these rows first.")
+
+
+# ---------------------------------------------------------------- labels
+
+
+def encode_labels(labels: ArrayLike, n: int, *, owner: str) -> tuple[NDArray[np.int64], list[Any]]:
+    """Map labels of any kind to 0..k-1 and return the codes with the original values."""
+    a = np.asarray(labels)
+    if a.shape != (n,):
+        raise DataError(f"{owner}: labels must have shape ({n},), one a sample; got {a.shape}.")
+    if a.dtype.kind == "f":
+        _finite(a, owner, "labels")
+    values, codes = np.unique(a, return_inverse=True)
+    return codes.astype(np.int64).reshape(n), list(values.tolist())
+
+
+def plural(count: int, word: str) -> str:
+    """``plural(1, "cluster")`` is "1 cluster", ``plural(3, "cluster")`` "3 clusters"."""
+    return f"{count} {word}" + ("" if count == 1 else "s")
+
+
+def listed(names: Sequence[str]) -> str:
+    """Join names for a message; "none" when there are none."""
+    return ", ".join(names) if names else "none"

@@ -1,0 +1,250 @@
+"""Side constraints of label problems: sizes, known labels, and links between samples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmcopt.errors import InfeasibleError, ParameterError
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How many samples a cluster may hold: ``low``/``high``, or ``within`` a share, or ``exact``.
+
+    ``low``, ``high`` and ``exact`` are one integer for all clusters or a list with one a cluster.
+    ``within=a`` means floor((1 - a) n / k) to ceil((1 + a) n / k). No cluster is ever empty.
+
+    >>> Sizes(within=0.2).bounds(10, 2)
+    (array([4, 4]), array([6, 6]))
+    """
+
+    low: int | tuple[int, ...] | None = None
+    high: int | tuple[int, ...] | None = None
+    within: float | None = None
+    exact: int | tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("low", "high", "exact"):
+            value = getattr(self, name)
+            if isinstance(value, Iterable):
+                object.__setattr__(self, name, tuple(int(v) for v in value))
+            elif value is not None and (isinstance(value, bool) or int(value) != value):
+                raise ParameterError(f"Sizes: {name} must be an integer, or one a cluster; "
+                                     f"got {value!r}.")
+        given = [self.low is not None or self.high is not None, self.within is not None,
+                 self.exact is not None]
+        if sum(given) != 1:
+            raise ParameterError("Sizes: give low and/or high, or within, or exact, and one of "
+                                 f"these only; got {self}.")
+        if self.within is not None and not 0 <= self.within:
+            raise ParameterError(f"Sizes: within must be a share of at least 0; got {self.within}.")
+
+    def bounds(self, n: int, k: int) -> tuple[Ints, Ints]:
+        """Smallest and largest size of each cluster for n samples."""
+        if self.within is not None:
+            low = np.full(k, math.floor((1 - self.within) * n / k + 1e-9))
+            high = np.full(k, math.ceil((1 + self.within) * n / k - 1e-9))
+        elif self.exact is not None:
+            low = high = self._each(self.exact, k, "exact")
+        else:
+            low = self._each(1 if self.low is None else self.low, k, "low")
+            high = self._each(n if self.high is None else self.high, k, "high")
+        return np.maximum(low, 1).astype(np.int64), np.minimum(high, n).astype(np.int64)
+
+    def _each(self, value: int | tuple[int, ...], k: int, name: str) -> Ints:
+        if isinstance(value, tuple) and len(value) != k:
+            raise ParameterError(f"Sizes: {name} must be one integer or {k}, one a cluster; "
+                                 f"got {len(value)}.")
+        return np.broadcast_to(np.asarray(value, dtype=np.int64), (k,)).copy()
+
+
+@dataclass(frozen=True)
+class Known:
+    """Samples whose labels are given: ``{index: label}``, or an array with -1 where unknown."""
+
+    labels: Mapping[int, int] | Sequence[int] | Ints
+
+    def array(self, n: int, k: int) -> Ints:
+        """Labels of all n samples, -1 where unknown."""
+        out = np.full(n, -1, dtype=np.int64)
+        if isinstance(self.labels, Mapping):
+            for i, label in self.labels.items():
+                if not 0 <= i < n:
+                    raise ParameterError(f"Known: sample {i} does not exist; "
+                                         f"indices run from 0 to {n - 1}.")
+                out[i] = label
+        else:
+            given = np.asarray(self.labels)
+            if given.shape != (n,):
+                raise ParameterError(f"Known: an array must hold one label a sample ({n}), with -1 "
+                                     f"where unknown; got shape {given.shape}.")
+            out[:] = given
+        wrong = out[(out >= k) | (out < -1)]
+        if wrong.size:
+            raise ParameterError(f"Known: labels must be 0..{k - 1} (or -1 for unknown); "
+                                 f"got {int(wrong[0])}.")
+        return out
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    pairs: Any
+
+    def __post_init__(self) -> None:
+        pairs = tuple((int(i), int(j)) for i, j in self.pairs)
+        object.__setattr__(self, "pairs", pairs)
+
+    def array(self, n: int) -> Ints:
+        """The pairs as an (m, 2) array, checked against the number of samples."""
+        out = np.array(self.pairs, dtype=np.int64).reshape(-1, 2)
+        if out.size and (out.min() < 0 or out.max() >= n):
+            bad = out[(out < 0).any(axis=1) | (out >= n).any(axis=1)][0]
+            raise ParameterError(f"{type(self).__name__}: pair ({bad[0]}, {bad[1]}) names a sample "
+                                 f"that does not exist; indices run from 0 to {n - 1}.")
+        return out
+
+
+@dataclass(frozen=True)
+class MustLink(_Pairs):
+    """Pairs of samples that share a cluster."""
+
+
+@dataclass(frozen=True)
+class CannotLink(_Pairs):
+    """Pairs of samples that may not share a cluster."""
+
+
+@dataclass(frozen=True)
+class LabelRules:
+    """All constraints on the labels of n samples, with must-linked samples merged into nodes.
+
+    ``groups`` maps a sample to its node; the other arrays speak of nodes. ``apart`` holds pairs
+    (a < b) of nodes that may not share a cluster.
+    """
+
+    groups: Ints
+    weights: Ints
+    low: Ints
+    high: Ints
+    fixed: Ints
+    apart: Ints
+
+    def violation(self, labels: Ints) -> float:
+        """Largest violation of any rule by the labels of the samples; 0 when all hold.
+
+        Sizes count in samples, a wrong known label or a broken link counts 1.
+        """
+        k = self.low.size
+        sizes = np.bincount(labels, minlength=k)
+        worst = max(0, int((self.low - sizes).max()), int((sizes - self.high).max()))
+        node = np.empty(self.weights.size, dtype=np.int64)
+        node[self.groups] = labels
+        broken = bool((node[self.groups] != labels).any())
+        broken |= bool(((self.fixed >= 0) & (node != self.fixed)).any())
+        broken |= bool((node[self.apart[:, 0]] == node[self.apart[:, 1]]).any())
+        return float(max(worst, int(broken)))
+
+
+def as_sizes(value: Any) -> Sizes | None:
+    """Accept a `Sizes`, a number a (within=a), a pair (low, high) or None."""
+    if value is None or isinstance(value, Sizes):
+        return value
+    if isinstance(value, float):
+        return Sizes(within=value)
+    if isinstance(value, tuple) and len(value) == 2:
+        return Sizes(low=value[0], high=value[1])
+    raise ParameterError("sizes must be Sizes(...), a share such as 0.2, a pair (low, high) or "
+                         f"None; got {value!r}. For given sizes write Sizes(exact=[...]).")
+
+
+def resolve(n: int, k: int, *, sizes: Sizes | None, known: Known | None,
+            must_link: MustLink | None, cannot_link: CannotLink | None) -> LabelRules:
+    """Check the constraints against one another and merge must-linked samples."""
+    if n < k:
+        raise InfeasibleError(f"{n} samples cannot fill {k} clusters: no cluster may be empty. "
+                              f"Ask for at most {n}.")
+    low, high = (np.ones(k, np.int64), np.full(k, n - k + 1)) if sizes is None \
+        else sizes.bounds(n, k)
+    if (low > high).any() or low.sum() > n or high.sum() < n:
+        raise InfeasibleError(f"sizes cannot be met: {n} samples in {k} clusters of "
+                              f"{_span(low)} to {_span(high)} each. "
+                              f"Widen the bounds so that n = {n} fits between {low.sum()} and "
+                              f"{high.sum()}.")
+    known_labels = np.full(n, -1, np.int64) if known is None else known.array(n, k)
+    groups = _components(n, must_link.array(n) if must_link else np.empty((0, 2), np.int64))
+    m = int(groups.max()) + 1
+    weights = np.bincount(groups, minlength=m).astype(np.int64)
+    fixed = _group_labels(groups, m, known_labels)
+    apart = _group_apart(groups, fixed, cannot_link.array(n) if cannot_link else None)
+    _check_room(weights, low, high, fixed, m, k)
+    return LabelRules(groups, weights, low, high, fixed, apart)
+
+
+def _span(bound: Ints) -> str:
+    return f"{bound[0]}" if (bound == bound[0]).all() else str(bound.tolist())
+
+
+def _components(n: int, pairs: Ints) -> Ints:
+    """Number the connected components in the order of their first sample."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    if not pairs.size:
+        return np.arange(n, dtype=np.int64)
+    graph = coo_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(n, n))
+    raw = connected_components(graph, directed=False)[1]
+    first = np.unique(raw, return_index=True)[1]
+    rank = np.empty(first.size, dtype=np.int64)
+    rank[raw[np.sort(first)]] = np.arange(first.size)
+    return rank[raw]
+
+
+def _group_labels(groups: Ints, m: int, known: Ints) -> Ints:
+    fixed = np.full(m, -1, dtype=np.int64)
+    first = np.full(m, -1, dtype=np.int64)
+    for i in np.flatnonzero(known >= 0):
+        g = groups[i]
+        if fixed[g] >= 0 and fixed[g] != known[i]:
+            raise InfeasibleError(f"samples {first[g]} and {i} are must-linked but have known "
+                                  f"labels {fixed[g]} and {known[i]}; drop the link or a label.")
+        fixed[g], first[g] = known[i], i
+    return fixed
+
+
+def _group_apart(groups: Ints, fixed: Ints, pairs: Ints | None) -> Ints:
+    if pairs is None or not pairs.size:
+        return np.empty((0, 2), dtype=np.int64)
+    nodes = np.sort(groups[pairs], axis=1)
+    same = np.flatnonzero(nodes[:, 0] == nodes[:, 1])
+    if same.size:
+        i, j = pairs[same[0]]
+        raise InfeasibleError(f"samples {i} and {j} are cannot-linked and also must-linked "
+                              "(perhaps through others); drop one of the links.")
+    clash = np.flatnonzero((fixed[nodes[:, 0]] >= 0) & (fixed[nodes[:, 0]] == fixed[nodes[:, 1]]))
+    if clash.size:
+        i, j = pairs[clash[0]]
+        raise InfeasibleError(f"samples {i} and {j} are cannot-linked but both have the known "
+                              f"label {fixed[nodes[clash[0], 0]]}; drop the link or a label.")
+    return np.unique(nodes, axis=0)
+
+
+def _check_room(weights: Ints, low: Ints, high: Ints, fixed: Ints, m: int, k: int) -> None:
+    if weights.max() > high.max():
+        raise InfeasibleError(f"{weights.max()} samples are must-linked together, but no cluster "
+                              f"may hold more than {high.max()}; drop links or raise high.")
+    if m < k:
+        raise InfeasibleError(f"must-links leave {m} groups for {k} clusters; drop links.")
+    held = np.bincount(fixed[fixed >= 0], weights=weights[fixed >= 0], minlength=k)
+    over = np.flatnonzero(held > high)
+    if over.size:
+        h = int(over[0])
+        raise InfeasibleError(f"{int(held[h])} samples are known to be in cluster {h}, which may "
+                              f"hold {high[h]}; raise its high bound.")

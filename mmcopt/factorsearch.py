@@ -1,0 +1,82 @@
+"""Label search on a factor W = Psi Psi' that is too large to be made dense: bounded passes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmcopt.capabilities import LabelQuadratic
+from mmcopt.labelsearch import DENSE_LIMIT, start_labels
+from mmcopt.matrices import LowRank
+from mmcopt.solving import Progress
+
+Floats = NDArray[Any]
+Ints = NDArray[np.int64]
+WORK = 200_000_000  # multiply-adds of one driver step
+
+
+@dataclass
+class FactorBoard:
+    """Labels with S[h] = Psi'z_h, sizes, objective, and where in the pass the search stands."""
+
+    c: Ints
+    S: Floats
+    sizes: Ints
+    value: float
+    order: Ints
+    position: int = 0
+    pass_gain: float = 0.0
+    done: bool = False
+
+    def progress(self, lq: LabelQuadratic) -> Progress:
+        """The state as the driver wants it."""
+        return Progress(self, lambda: lq.expand(self.c), self.value)
+
+
+def on_factor(lq: LabelQuadratic) -> bool:
+    """Whether W is a factor of a matrix too large to be made dense."""
+    return not lq.matrix.is_dense and lq.n > DENSE_LIMIT
+
+
+def working_factor(lq: LabelQuadratic) -> Floats:
+    """The factor in the precision that the searches work in."""
+    return cast(LowRank, lq.matrix).factor_as(lq.dtype)
+
+
+def factor_board(lq: LabelQuadratic, c: Ints, rng: np.random.Generator) -> FactorBoard:
+    """Caches and value for feasible labels, which the board takes over."""
+    Psi = working_factor(lq)
+    S = np.zeros((lq.k, Psi.shape[1]), dtype=Psi.dtype)
+    for h in range(lq.k):
+        S[h] = Psi[c == h].sum(axis=0, dtype=np.float64)
+    sizes = np.bincount(c, weights=lq.weights, minlength=lq.k).astype(np.int64)
+    return FactorBoard(c, S, sizes, lq.value(c), rng.permutation(lq.n))
+
+
+def factor_start(lq: LabelQuadratic, init: Any, rng: np.random.Generator) -> Progress:
+    """Begin from random labels, or from the given ones made feasible."""
+    return factor_board(lq, start_labels(lq, init, rng), rng).progress(lq)
+
+
+def factor_step(lq: LabelQuadratic, board: FactorBoard) -> Progress:
+    """A bounded part of a pass over all samples; done when a whole pass gains next to nothing.
+
+    The value is recomputed in float64 at the end of each pass.
+    """
+    from mmcopt import search
+
+    Psi = working_factor(lq)
+    size = max(1, WORK // (Psi.shape[1] * lq.k))
+    part = board.order[board.position:board.position + size]
+    gain = search.factor_sweep(Psi, board.c, board.S, board.sizes, lq.rules(), part)
+    board.pass_gain += gain
+    board.value -= lq.scale * gain
+    board.position += size
+    if board.position >= lq.n:
+        board.value = lq.value(board.c)
+        board.done = lq.scale * board.pass_gain <= 1e-6 * max(abs(board.value), 1e-10)
+        board.position, board.pass_gain = 0, 0.0
+    return board.progress(lq)

@@ -1,0 +1,130 @@
+"""Finding labels that satisfy sizes, given labels and cannot-links, before any optimisation."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmcopt.errors import InfeasibleError
+
+Ints = NDArray[np.int64]
+TRIES = 50
+NODES = 200_000  # of the exhaustive search that follows when the random one fails
+
+
+def find_labels(weights: Ints, low: Ints, high: Ints, fixed: Ints, apart: Ints,
+                rng: np.random.Generator, start: Ints | None = None) -> Ints:
+    """Random labels within the constraints, near ``start`` when one is given.
+
+    Without cannot-links and with unit weights this is uniform labels followed by random moves out
+    of clusters that are too large. Otherwise nodes are placed one by one, heavy and much-linked
+    ones first, several times over, and at last by backtracking.
+    """
+    k = low.size
+    if not len(apart) and (weights == 1).all():
+        c = rng.integers(k, size=weights.size) if start is None else start.copy()
+        return _balance(np.where(fixed >= 0, fixed, c), low, high, fixed, rng)
+    neighbours = _adjacency(weights.size, apart)
+    for attempt in range(TRIES):
+        hint = start if attempt == 0 else None
+        c = _place(weights, low, high, fixed, neighbours, rng, hint)
+        if c is not None:
+            return c
+    c = _backtrack(weights, low, high, fixed, neighbours)
+    if c is None:
+        raise InfeasibleError(
+            f"no labels were found that meet all sizes, known labels and links at once ({TRIES} "
+            f"random tries and {NODES} steps of backtracking); loosen sizes or drop links.")
+    return c
+
+
+def _balance(c: Ints, low: Ints, high: Ints, fixed: Ints, rng: np.random.Generator) -> Ints:
+    k = low.size
+    sizes = np.bincount(c, minlength=k)
+    # Targets: clip the sizes into their bounds, then spread what is left over or missing.
+    target = np.clip(sizes, low, high)
+    while (excess := int(target.sum() - c.size)) != 0:
+        room = target - low if excess > 0 else high - target
+        h = rng.choice(np.flatnonzero(room > 0))
+        step = min(abs(excess), int(room[h]), max(1, abs(excess) // k))
+        target[h] -= step if excess > 0 else -step
+    order = rng.permutation(np.flatnonzero(fixed < 0))
+    surplus = sizes - target
+    moved = []
+    for i in order:
+        if surplus[c[i]] > 0:
+            surplus[c[i]] -= 1
+            moved.append(i)
+    goals = np.repeat(np.arange(k), np.maximum(-surplus, 0))
+    if len(moved) != goals.size:
+        raise InfeasibleError("the known labels leave too few free samples to meet the sizes; "
+                              "widen the sizes.")
+    c = c.astype(np.int64)
+    c[np.array(moved, dtype=np.int64)] = rng.permutation(goals)
+    return c
+
+
+def _adjacency(n: int, apart: Ints) -> list[list[int]]:
+    neighbours: list[list[int]] = [[] for _ in range(n)]
+    for i, j in apart.tolist():
+        neighbours[i].append(j)
+        neighbours[j].append(i)
+    return neighbours
+
+
+def _place(weights: Ints, low: Ints, high: Ints, fixed: Ints, neighbours: list[list[int]],
+           rng: np.random.Generator, hint: Ints | None) -> Ints | None:
+    n, k = weights.size, low.size
+    c = fixed.copy()
+    sizes = np.bincount(fixed[fixed >= 0], weights=weights[fixed >= 0], minlength=k).astype(int)
+    degree = np.array([len(a) for a in neighbours])
+    free = np.flatnonzero(fixed < 0)
+    urgency = np.maximum(weights[free], 1) * (1 + degree[free]) * rng.uniform(0.5, 1.5, free.size)
+    remaining = int(weights[free].sum())
+    for i in free[np.argsort(-urgency)]:
+        w = int(weights[i])
+        taken = {int(c[j]) for j in neighbours[i]}
+        allowed = [h for h in range(k) if h not in taken and sizes[h] + w <= high[h]]
+        missing = int(np.maximum(low - sizes, 0).sum())
+        if missing and missing >= remaining - n:  # fill clusters that still lack members first
+            allowed = [h for h in allowed if sizes[h] < low[h]] or allowed
+        if not allowed:
+            return None
+        h = int(hint[i]) if hint is not None and hint[i] in allowed else int(rng.choice(allowed))
+        c[i] = h
+        sizes[h] += w
+        remaining -= w
+    return c if (sizes >= low).all() and (sizes <= high).all() else None
+
+
+def _backtrack(weights: Ints, low: Ints, high: Ints, fixed: Ints,
+               neighbours: list[list[int]]) -> Ints | None:
+    k = low.size
+    c = fixed.copy()
+    sizes = np.bincount(fixed[fixed >= 0], weights=weights[fixed >= 0], minlength=k).astype(int)
+    free = sorted(np.flatnonzero(fixed < 0).tolist(),
+                  key=lambda i: (-len(neighbours[i]), -int(weights[i])))
+    tail = np.concatenate([np.cumsum(weights[free][::-1])[::-1], [0]]) if free else np.zeros(1)
+    nodes = 0
+    choice = [-1] * len(free)
+    depth = 0
+    while 0 <= depth < len(free) and nodes < NODES:
+        i, w = free[depth], int(weights[free[depth]])
+        if c[i] >= 0:
+            sizes[c[i]] -= w
+            c[i] = -1
+        choice[depth] += 1
+        if choice[depth] == k:
+            choice[depth] = -1
+            depth -= 1
+            continue
+        h = choice[depth]
+        nodes += 1
+        if sizes[h] + w > high[h] or any(c[j] == h for j in neighbours[i]):
+            continue
+        sizes[h] += w
+        c[i] = h
+        if np.maximum(low - sizes, 0).sum() <= tail[depth + 1]:
+            depth += 1
+    done = depth == len(free) and (sizes >= low).all() and (sizes <= high).all()
+    return c if done else None

@@ -1,0 +1,117 @@
+"""What the label searches share: the working state `Board` and the base class `LabelSearch`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmcopt.capabilities import Capability, LabelQuadratic
+from mmcopt.solving import Progress, Solver, warm_label_search
+
+Floats = NDArray[Any]
+Ints = NDArray[np.int64]
+DENSE_LIMIT = 20_000  # nodes up to which a factor may be made dense for a search
+EXACT_LIMIT = 2_500  # nodes up to which every new best value is recomputed in float64
+
+
+@dataclass
+class Board:
+    """State of a label search: labels, caches G[h] = W z_h, sizes, and the objective they have.
+
+    ``value`` follows the gains of the compiled loops; a new best is recomputed in float64, because
+    gains in float32 drift.
+    """
+
+    c: Ints
+    G: Floats
+    sizes: Ints
+    value: float
+    best: float
+    best_c: Ints
+    rng: NDArray[np.uint64]
+    count: int = 0
+    done: bool = False
+
+    def gained(self, lq: LabelQuadratic, gain: float) -> None:
+        """Book a gain of the association A, in the units of the objective."""
+        self.value -= lq.scale * gain
+        if self.value < self.best:
+            if self.c.size <= EXACT_LIMIT:
+                self.value = lq.value(self.c)
+            if self.value < self.best:
+                self.best = self.value
+                self.best_c[:] = self.c
+
+    def progress(self, lq: LabelQuadratic, **extras: float) -> Progress:
+        """The state as the driver wants it; labels are copied only when they are wanted."""
+        return Progress(self, lambda: lq.expand(self.c), self.value, extras=extras)
+
+
+def random_state(rng: np.random.Generator) -> NDArray[np.uint64]:
+    """A nonzero state for the compiled generator."""
+    return np.array([rng.integers(1, 2**63)], dtype=np.uint64)
+
+
+def working_matrix(lq: LabelQuadratic) -> Floats:
+    """W in the precision that the searches work in."""
+    return lq.matrix.dense(lq.dtype)
+
+
+def start_labels(lq: LabelQuadratic, init: Any, rng: np.random.Generator) -> Ints:
+    """Feasible node labels: random ones, or the given ones repaired."""
+    if init is None:
+        return lq.random_labels(rng)
+    return lq.repair(lq.reduce(np.asarray(init)), rng)
+
+
+def new_board(lq: LabelQuadratic, c: Ints, rng: np.random.Generator) -> Board:
+    """Caches and value for labels, which the board takes over."""
+    from mmcopt import search
+
+    G = search.caches(working_matrix(lq), c, lq.k)
+    value = lq.value(c)
+    sizes = search.cluster_sizes(c, lq.weights, lq.k)
+    return Board(c, G, sizes, value, value, c.copy(), random_state(rng))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelSearch(Solver):
+    """Base of the searches over labels: they start from feasible labels and keep them feasible."""
+
+    needs: ClassVar[tuple[type[Capability], ...]] = (LabelQuadratic,)
+
+    def refuses(self, f: Any) -> str | None:
+        reason = super().refuses(f)
+        if reason is not None:
+            return reason
+        lq = f.offer(LabelQuadratic)
+        if not lq.matrix.is_dense and lq.n > DENSE_LIMIT:
+            return (f"it needs all {lq.n} x {lq.n} entries of W, which is held as a factor; "
+                    "Memetic, StochasticDescent and Evolutionary(mu=1, nu=1) work on the factor.")
+        return None
+
+    def prepare(self, f: Any) -> None:
+        lq = f.offer(LabelQuadratic)
+        working_matrix(lq)
+        warm_label_search(self, f)
+
+    def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
+        lq = f.offer(LabelQuadratic)
+        return new_board(lq, start_labels(lq, init, rng), rng).progress(lq)
+
+    def descend(self, lq: LabelQuadratic, board: Board) -> Progress:
+        """Go back to the best labels met and descend to a local optimum of moves and swaps."""
+        from mmcopt import search
+
+        W = working_matrix(lq)
+        if board.value > board.best:
+            board.c[:] = board.best_c
+            board.value = board.best
+            board.G[:] = search.caches(W, board.c, lq.k)
+            board.sizes[:] = search.cluster_sizes(board.c, lq.weights, lq.k)
+        gain = search.descend(W, board.c, board.G, board.sizes, lq.rules(), 10 * lq.n)
+        board.gained(lq, gain)
+        return board.progress(lq)

@@ -1,0 +1,108 @@
+"""Dense linear algebra that the kernels, the bounds and the searches share."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmcopt.errors import BackendError
+
+Floats = NDArray[Any]
+UNIT = 2.0**-53  # unit round-off of float64
+
+
+def mirror_lower(A: Floats, block: int = 512) -> Floats:
+    """Copy the lower triangle of a square array onto its upper one, in place."""
+    n = A.shape[0]
+    for i in range(0, n, block):
+        rows = slice(i, min(i + block, n))
+        corner = A[rows, rows]
+        corner[:] = np.tril(corner) + np.tril(corner, -1).T
+        if rows.stop < n:
+            A[rows, rows.stop:] = A[rows.stop:, rows].T
+    return A
+
+
+def spd_inverse(A: Floats) -> Floats:
+    """Inverse of a symmetric positive definite array, which is overwritten by it.
+
+    Cholesky (potrf) and inversion of its factor (potri): a fifth of the time of an eigenvalue
+    decomposition.
+    """
+    from scipy.linalg.lapack import get_lapack_funcs
+
+    potrf, potri = get_lapack_funcs(("potrf", "potri"), (A,))
+    # A C-ordered symmetric array is its own Fortran-ordered transpose: no copy is made.
+    upper, info = potrf(A.T, lower=0, overwrite_a=1, clean=0)
+    if info > 0:
+        raise BackendError(f"Cholesky failed at column {info}: the matrix is not positive definite.")
+    inverse, info = potri(upper, lower=0, overwrite_c=1)
+    if info != 0:
+        raise BackendError(f"LAPACK potri failed with info = {info}.")
+    return mirror_lower(inverse.T)
+
+
+def smallest_eigenvalue(K: Floats) -> float:
+    """Smallest eigenvalue of a symmetric array."""
+    from scipy.linalg import eigh
+
+    return float(eigh(K, eigvals_only=True, subset_by_index=[0, 0])[0])
+
+
+def largest_eigenvalue(K: Floats) -> float:
+    """Largest eigenvalue of a symmetric array, not rigorous in the last digits."""
+    from scipy.linalg import eigh
+
+    n = K.shape[0]
+    if n <= 400:
+        return float(eigh(K, eigvals_only=True, subset_by_index=[n - 1, n - 1])[0])
+    from scipy.sparse.linalg import eigsh
+
+    v0 = np.random.default_rng(0).standard_normal(n)
+    return float(eigsh(K, k=1, which="LA", v0=v0, tol=1e-9, return_eigenvectors=False)[0])
+
+
+def cholesky_succeeds(A: Floats) -> bool:
+    """Whether the Cholesky factorisation of a symmetric array runs to its end."""
+    try:
+        np.linalg.cholesky(A)
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
+def proved_psd_shift(S: Floats, guess: float) -> float:
+    """Smallest found d >= max(guess, 0) for which S + d I is *proved* positive semidefinite.
+
+    The proof is a Cholesky factorisation of S + (d - c) I that runs to its end, where c bounds its
+    rounding errors (Rump): c = 2 (n + 2) u / (1 - 2 (n + 2) u) tr(S + d I).
+    """
+    n = S.shape[0]
+    identity = np.eye(n)
+    trace = float(np.abs(np.diagonal(S)).sum())
+    d = max(guess, 0.0)
+    step = rump_margin(n, trace + n * d)
+    for _ in range(60):
+        c = rump_margin(n, trace + n * d)
+        if cholesky_succeeds(S + (d - c) * identity):
+            return d
+        d += step
+        step *= 2.0
+    raise BackendError("no shift was found that makes the matrix provably positive semidefinite.")
+
+
+def rump_margin(n: int, trace: float) -> float:
+    """Rounding margin under which a completed Cholesky factorisation proves semidefiniteness."""
+    return 2 * (n + 2) * UNIT / (1 - 2 * (n + 2) * UNIT) * trace
+
+
+def is_psd(K: Floats) -> bool:
+    """Whether no eigenvalue of K lies below -1e-10 times its mean absolute diagonal times n."""
+    n = K.shape[0]
+    slack = 1e-10 * max(float(np.abs(np.diagonal(K)).mean()), math.ulp(1.0)) * n
+    shifted = K.copy()
+    shifted[np.diag_indices(n)] += slack
+    return cholesky_succeeds(shifted)

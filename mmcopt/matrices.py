@@ -1,0 +1,253 @@
+"""Symmetric matrices behind one face: dense, deferred, low-rank and sparse.
+
+A label search needs rows, a bound needs products, and n = 70000 needs a factor. Each class answers
+what it can answer cheaply and refuses, with the size it would take, what it cannot.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmcopt.checks import is_sparse
+from mmcopt.errors import DataError, ResourceError
+
+Floats = NDArray[Any]
+Ints = NDArray[np.int64]
+
+
+def available_memory() -> int:
+    """Bytes of memory that a new array may take without swapping, as the system reports it."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            for line in lines:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    except (AttributeError, ValueError, OSError):  # Windows has no sysconf
+        return 4 << 30
+
+
+def human(size: float) -> str:
+    """``human(3e9)`` is "2.8 GiB"."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.3g} {unit}"
+        size /= 1024
+    return f"{size:.3g} TiB"
+
+
+def require_memory(size: float, what: str, way_out: str) -> None:
+    """Raise a `ResourceError` when ``size`` bytes are more than the machine has free."""
+    free = available_memory()
+    if size > 0.9 * free:
+        raise ResourceError(f"{what} needs {human(size)}, and {human(free)} are free; {way_out}")
+
+
+class Symmetric(ABC):
+    """A real symmetric n x n matrix."""
+
+    n: int
+
+    @abstractmethod
+    def __matmul__(self, V: Floats) -> Floats:
+        """Product with a vector or a matrix of n rows, in float64."""
+
+    @abstractmethod
+    def dense(self, dtype: Any = np.float64) -> Floats:
+        """All n x n entries, C-contiguous and read-only; copies are kept per dtype."""
+
+    def factor(self) -> Floats | None:
+        """Psi (n x r) with W = Psi Psi', when the matrix is held that way."""
+        return None
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether all n x n entries are held, or will be."""
+        return self.factor() is None
+
+    def column(self, j: int) -> Floats:
+        """Column j."""
+        return np.asarray(self.dense()[j])
+
+    @abstractmethod
+    def diagonal(self) -> Floats:
+        """The n diagonal entries."""
+
+    @abstractmethod
+    def contract(self, groups: Ints, m: int) -> Symmetric:
+        """B'WB for the 0/1 matrix B that puts row i into group ``groups[i]``."""
+
+    @abstractmethod
+    def subset(self, rows: Ints) -> Dense:
+        """The dense submatrix on the given rows and columns."""
+
+    def association(self, Z: Floats) -> float:
+        """Sum over the columns z of Z of z'Wz."""
+        return float(np.sum(Z * (self @ Z)))
+
+    def total(self) -> float:
+        """1'W1."""
+        return self.association(np.ones((self.n, 1)))
+
+
+class Dense(Symmetric):
+    """A dense matrix, given at once or built on first use."""
+
+    def __init__(self, array: Floats | None = None, *, n: int | None = None,
+                 build: Callable[[], Floats] | None = None) -> None:
+        if array is not None:
+            array = np.ascontiguousarray(array, dtype=np.float64)
+            if array.ndim != 2 or array.shape[0] != array.shape[1]:
+                raise DataError(f"W must be a square matrix; got shape {array.shape}.")
+            if not np.isfinite(array.sum()):
+                raise DataError("W holds NaN or infinite entries.")
+            if not np.allclose(array, array.T, rtol=1e-10, atol=1e-12 * np.abs(array).max()):
+                raise DataError("W must be symmetric; pass (W + W.T) / 2 if that is what is meant.")
+            n = array.shape[0]
+        if n is None:
+            raise DataError("Dense needs an array, or n and a function that builds it.")
+        self.n = n
+        self._build = build
+        self._copies: dict[str, Floats] = {}
+        if array is not None:
+            self._keep(array)
+
+    @classmethod
+    def trusted(cls, array: Floats) -> Dense:
+        """Wrap an array that is known to be symmetric and finite, without looking."""
+        out = cls(n=array.shape[0])
+        out._keep(np.ascontiguousarray(array, dtype=np.float64))
+        return out
+
+    def _keep(self, array: Floats) -> None:
+        view = array.view()
+        view.flags.writeable = False
+        self._copies["float64"] = view
+
+    def dense(self, dtype: Any = np.float64) -> Floats:
+        if "float64" not in self._copies and self._build is not None:
+            self._keep(self._build())
+        name = np.dtype(dtype).name
+        if name not in self._copies:
+            copy = self._copies["float64"].astype(dtype)
+            copy.flags.writeable = False
+            self._copies[name] = copy
+        return self._copies[name]
+
+    def __matmul__(self, V: Floats) -> Floats:
+        return np.asarray(self.dense() @ V)
+
+    def diagonal(self) -> Floats:
+        return np.ascontiguousarray(np.diagonal(self.dense()))
+
+    def contract(self, groups: Ints, m: int) -> Dense:
+        from mmcopt.search import contract
+
+        return Dense.trusted(contract(self.dense(), groups, m))
+
+    def subset(self, rows: Ints) -> Dense:
+        return Dense.trusted(self.dense()[np.ix_(rows, rows)])
+
+
+class LowRank(Symmetric):
+    """W = Psi Psi' for an n x r factor; never made dense behind the caller's back."""
+
+    def __init__(self, Psi: Floats) -> None:
+        self._Psi = {"float64": np.ascontiguousarray(Psi, dtype=np.float64)}
+        self._dense: Dense | None = None
+        self.n = Psi.shape[0]
+
+    def factor(self) -> Floats:
+        return self._Psi["float64"]
+
+    def factor_as(self, dtype: Any) -> Floats:
+        """The factor in another precision; the copy is kept."""
+        name = np.dtype(dtype).name
+        if name not in self._Psi:
+            self._Psi[name] = self._Psi["float64"].astype(dtype)
+        return self._Psi[name]
+
+    def dense(self, dtype: Any = np.float64) -> Floats:
+        if self._dense is None:
+            require_memory(8.0 * self.n**2, f"the dense {self.n} x {self.n} matrix of a factor",
+                           "use a solver that works on the factor: Memetic, StochasticDescent or "
+                           "Evolutionary.")
+            Psi = self.factor()
+            self._dense = Dense.trusted(Psi @ Psi.T)
+        return self._dense.dense(dtype)
+
+    def __matmul__(self, V: Floats) -> Floats:
+        Psi = self.factor()
+        return np.asarray(Psi @ (Psi.T @ V))
+
+    def association(self, Z: Floats) -> float:
+        S = self.factor().T @ Z
+        return float(np.sum(S * S))
+
+    def column(self, j: int) -> Floats:
+        Psi = self.factor()
+        return np.asarray(Psi @ Psi[j])
+
+    def diagonal(self) -> Floats:
+        Psi = self.factor()
+        return np.einsum("ij,ij->i", Psi, Psi)
+
+    def contract(self, groups: Ints, m: int) -> LowRank:
+        out = np.zeros((m, self.factor().shape[1]))
+        np.add.at(out, groups, self.factor())
+        return LowRank(out)
+
+    def subset(self, rows: Ints) -> Dense:
+        Psi = self.factor()[rows]
+        return Dense.trusted(Psi @ Psi.T)
+
+
+class Sparse(Symmetric):
+    """A SciPy sparse matrix, such as a neighbourhood graph."""
+
+    def __init__(self, matrix: Any) -> None:
+        self._csr = matrix.tocsr().astype(np.float64)
+        self.n = matrix.shape[0]
+        if matrix.shape[0] != matrix.shape[1] or abs(self._csr - self._csr.T).max() > 1e-10:
+            raise DataError("W must be a symmetric square matrix; got a sparse one that is not.")
+        self._dense: Dense | None = None
+
+    def dense(self, dtype: Any = np.float64) -> Floats:
+        if self._dense is None:
+            require_memory(8.0 * self.n**2, f"the dense form of a sparse {self.n} x {self.n} matrix",
+                           "solve a smaller problem.")
+            self._dense = Dense.trusted(self._csr.toarray())
+        return self._dense.dense(dtype)
+
+    def __matmul__(self, V: Floats) -> Floats:
+        return np.asarray(self._csr @ V)
+
+    def diagonal(self) -> Floats:
+        return np.asarray(self._csr.diagonal())
+
+    def contract(self, groups: Ints, m: int) -> Sparse:
+        from scipy.sparse import csr_matrix
+
+        B = csr_matrix((np.ones(self.n), (np.arange(self.n), groups)), shape=(self.n, m))
+        return Sparse(B.T @ self._csr @ B)
+
+    def subset(self, rows: Ints) -> Dense:
+        return Dense.trusted(self._csr[rows][:, rows].toarray())
+
+
+def as_symmetric(W: Any) -> Symmetric:
+    """Wrap an array or a sparse matrix; pass a `Symmetric` through."""
+    if isinstance(W, Symmetric):
+        return W
+    if is_sparse(W):
+        return Sparse(W)
+    return Dense(np.asarray(W, dtype=np.float64))

@@ -1,0 +1,209 @@
+"""The language of problems: `Formulation`, and the `Statement` that prints it as mathematics."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmcopt.capabilities import Capability
+from mmcopt.checks import is_sparse
+from mmcopt.errors import IncompatibleError, ParameterError
+from mmcopt.registry import register_formulation
+
+Floats = NDArray[Any]
+Ints = NDArray[np.int64]
+C = TypeVar("C", bound=Capability)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A problem as a reader sees it: rows of (label, plain text, LaTeX)."""
+
+    title: str
+    rows: tuple[tuple[str, str, str], ...]
+
+    def __str__(self) -> str:
+        width = max(len(label) for label, _, _ in self.rows)
+        indent = "\n" + " " * (width + 4)
+        body = "\n".join(f"  {label:<{width}}  {text.replace(chr(10), indent)}"
+                         for label, text, _ in self.rows)
+        return f"{self.title}\n{body}"
+
+    def latex(self) -> str:
+        """The rows that have a formula, as an aligned display."""
+        lines = [rf"\text{{{label}}}\quad & {tex}" for label, _, tex in self.rows if tex]
+        return "$$\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}$$"
+
+
+def cached(method: Callable[[Any], Any]) -> Any:
+    """Turn a method into a property computed once and dropped on pickling."""
+    name = method.__name__
+
+    def get(self: Formulation) -> Any:
+        if name not in self._cache:
+            self._cache[name] = method(self)
+        return self._cache[name]
+
+    return property(get, doc=method.__doc__)
+
+
+class Formulation(ABC):
+    """A problem: data, constants and mathematics. It never iterates, and never changes.
+
+    A subclass keeps each constructor argument as an attribute of the same name; `params`,
+    `replace`, saving and `fingerprint` are built on that. It states the problem, evaluates points,
+    and offers capabilities to solvers.
+    """
+
+    paper: ClassVar[str] = ""
+    default_solver: ClassVar[str] = ""
+
+    _cache: dict[str, Any]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if not inspect.isabstract(cls) and not cls.__name__.startswith("_"):
+            register_formulation(cls)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self.__dict__:
+            raise ParameterError(f"{type(self).__name__} is frozen; "
+                                 f"use problem.replace({name}=...) to get a changed copy.")
+        super().__setattr__(name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_cache":  # made on first use, and again after unpickling
+            self.__dict__["_cache"] = {}
+            return self.__dict__["_cache"]
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k != "_cache"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    # ------------------------------------------------------------ required of every formulation
+
+    @abstractmethod
+    def statement(self) -> Statement:
+        """Return the problem as mathematics."""
+
+    @abstractmethod
+    def objective(self, point: Any) -> float:
+        """Objective of a point, in float64: the number that every solver's answer is judged by."""
+
+    @abstractmethod
+    def violation(self, point: Any) -> float:
+        """Largest violation of a constraint by a point; 0 when it is feasible."""
+
+    @abstractmethod
+    def labels(self, point: Any) -> Ints:
+        """Return the cluster of each sample at a point."""
+
+    @abstractmethod
+    def reference(self, labels: Ints | None = None) -> Any:
+        """Return the literal cvxpy problem (with the labels fixed, when they are discrete)."""
+
+    @classmethod
+    @abstractmethod
+    def examples(cls) -> list[Self]:
+        """Tiny instances, small enough for brute force."""
+
+    # ------------------------------------------------------------ optional
+
+    def offer(self, kind: type[C]) -> C | None:
+        """A capability of that kind, or None when this instance cannot offer it."""
+        return None
+
+    def from_labels(self, labels: Ints) -> Any:
+        """Return the best point with the given labels; for label problems, the labels."""
+        return labels
+
+    def embedding(self) -> Floats | None:
+        """Vectors of the samples for k-means starts, when there are any."""
+        return None
+
+    def decision_function(self, point: Any, X: Any) -> Floats:
+        """Scores of new samples, one column a cluster."""
+        raise IncompatibleError(f"{type(self).__name__} gives no decision function.")
+
+    # ------------------------------------------------------------ what all share
+
+    def params(self) -> dict[str, Any]:
+        """Return the constructor's arguments by name."""
+        names = list(inspect.signature(type(self).__init__).parameters)[1:]
+        return {name: getattr(self, name) for name in names}
+
+    def replace(self, **changes: Any) -> Self:
+        """Return a copy with some arguments changed; heavy results are shared where they hold."""
+        params = self.params()
+        unknown = set(changes) - set(params)
+        if unknown:
+            raise ParameterError(f"{type(self).__name__} has no parameter {sorted(unknown)[0]!r}; "
+                                 f"it has {', '.join(params)}.")
+        new = type(self)(**{**params, **changes})
+        new._adopt(self, set(changes))
+        return new
+
+    def _adopt(self, other: Self, changed: set[str]) -> None:
+        """Take over caches of the problem this one was made from, where they still hold."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Return the sha256 of the class name, parameters and data; equal problems share it."""
+        if "fingerprint" not in self._cache:
+            digest = hashlib.sha256(type(self).__name__.encode())
+            for name, value in sorted(self.params().items()):
+                digest.update(name.encode())
+                _digest(digest, value)
+            self._cache["fingerprint"] = digest.hexdigest()
+        return str(self._cache["fingerprint"])
+
+    def __str__(self) -> str:
+        return str(self.statement())
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{k}={_short(v)}" for k, v in self.params().items() if v is not None)
+        return f"{type(self).__name__}({shown})"
+
+    def _repr_latex_(self) -> str:
+        return self.statement().latex()
+
+
+def _digest(digest: Any, value: Any) -> None:
+    if isinstance(value, np.ndarray):
+        digest.update(f"{value.dtype.str}{value.shape}".encode())
+        digest.update(np.ascontiguousarray(value).data)
+    elif is_sparse(value):
+        for part in (value.data, value.indices, value.indptr, np.array(value.shape)):
+            _digest(digest, np.asarray(part))
+    elif isinstance(value, dict):
+        for key in sorted(value, key=str):
+            digest.update(str(key).encode())
+            _digest(digest, value[key])
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _digest(digest, item)
+    elif hasattr(value, "as_dict"):
+        digest.update(json.dumps(value.as_dict(), sort_keys=True, default=str).encode())
+    elif hasattr(value, "__dataclass_fields__"):
+        digest.update(type(value).__name__.encode())
+        _digest(digest, {f: getattr(value, f) for f in value.__dataclass_fields__})
+    else:
+        digest.update(repr(value).encode())
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, np.ndarray) or is_sparse(value):
+        return f"<{' x '.join(map(str, value.shape))}>"
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

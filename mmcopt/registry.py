@@ -1,0 +1,136 @@
+"""Names of all formulations and solvers; a class registers itself when it is defined."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from mmcopt.errors import IncompatibleError, ParameterError
+
+if TYPE_CHECKING:
+    from mmcopt.modeling import Formulation
+    from mmcopt.solving import Solver
+
+_formulations: dict[str, type[Formulation]] = {}
+_solvers: dict[str, type[Solver]] = {}
+
+
+def register_formulation(cls: type[Formulation]) -> None:
+    """Add a formulation class; a later class of the same name replaces an earlier one."""
+    _formulations[cls.__name__] = cls
+
+
+def register_solver(cls: type[Solver]) -> None:
+    """Add a solver class; a later class of the same name replaces an earlier one."""
+    _solvers[cls.__name__] = cls
+
+
+def _load() -> None:
+    importlib.import_module("mmcopt.formulations")
+    importlib.import_module("mmcopt.solvers")
+
+
+def formulations() -> dict[str, type[Formulation]]:
+    """All registered formulation classes by name."""
+    _load()
+    return dict(sorted(_formulations.items()))
+
+
+def solvers() -> dict[str, type[Solver]]:
+    """All registered solver classes by name."""
+    _load()
+    return dict(sorted(_solvers.items()))
+
+
+def _find(name: str, table: dict[str, Any], kind: str) -> Any:
+    by_lower = {key.lower(): key for key in table}
+    if name.lower() in by_lower:
+        return table[by_lower[name.lower()]]
+    close = difflib.get_close_matches(name.lower(), by_lower, n=1)
+    hint = f" Did you mean {by_lower[close[0]]}?" if close else ""
+    raise ParameterError(f"no {kind} is called {name!r}.{hint} There are: {', '.join(table)}.")
+
+
+def formulation(name: str) -> type[Formulation]:
+    """The formulation class of that name, in any case."""
+    return _find(name, formulations(), "formulation")  # type: ignore[no-any-return]
+
+
+def solver(name: str) -> type[Solver]:
+    """The solver class of that name, in any case."""
+    return _find(name, solvers(), "solver")  # type: ignore[no-any-return]
+
+
+def resolve_solver(given: Solver | str | None, problem: Any) -> Solver:
+    """A solver object from an object, a class, a name, or the problem's own default."""
+    from mmcopt.solving import Solver
+
+    chosen: Any = problem.default_solver if given is None else given
+    if isinstance(chosen, str):
+        chosen = solver(chosen)
+    if isinstance(chosen, type) and issubclass(chosen, Solver):
+        chosen = chosen()
+    if not isinstance(chosen, Solver):
+        raise ParameterError("solver must be a Solver such as Memetic(), its name, or None; "
+                             f"got {chosen!r}.")
+    return chosen
+
+
+def check_pair(problem: Any, chosen: Solver) -> None:
+    """Raise an `IncompatibleError` that names partners when the solver cannot solve the problem."""
+    reason = chosen.refuses(problem)
+    if reason is None:
+        return
+    name, kind = type(chosen).__name__, type(problem).__name__
+    fit = [s for s, cls in solvers().items() if _default_refusal(cls, problem) is None]
+    raise IncompatibleError(f"{name} cannot solve {kind}: {reason}\n"
+                            f"  Solvers that fit this {kind}: {', '.join(fit) or 'none'}.")
+
+
+def _default_refusal(cls: type[Solver], problem: Any) -> str | None:
+    return cls().refuses(problem)
+
+
+class Fits(dict[str, str | None]):
+    """Partners by name: None when the pair fits, otherwise the reason why it does not."""
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the partners that fit."""
+        return [name for name, reason in self.items() if reason is None]
+
+    def __str__(self) -> str:
+        width = max(map(len, self), default=0)
+        return "\n".join(f"{name:<{width}}  {'fits' if why is None else 'no: ' + why}"
+                         for name, why in self.items())
+
+    __repr__ = __str__
+
+
+def fits(thing: Any) -> Fits:
+    """Partners of a problem (which solvers, and why not the others) or of a solver.
+
+    For a solver, or a solver class, every formulation is tried on its own small examples.
+    """
+    from mmcopt.solving import Solver
+
+    if isinstance(thing, Solver) or (isinstance(thing, type) and issubclass(thing, Solver)):
+        one = thing if isinstance(thing, Solver) else thing()
+        out = Fits()
+        for name, cls in formulations().items():
+            reasons = [one.refuses(f) for f in cls.examples()]
+            out[name] = None if None in reasons else (reasons[0] if reasons else "no examples")
+        return out
+    return Fits({name: _default_refusal(cls, thing) for name, cls in solvers().items()})
+
+
+def pairing_table() -> str:
+    """Formulations against solvers as Markdown, as the README shows it."""
+    names = list(formulations())
+    rows = ["| solver | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
+    for name, cls in solvers().items():
+        partners = fits(cls)
+        marks = ["yes" if partners[f] is None else "" for f in names]
+        rows.append(f"| `{name}` | " + " | ".join(marks) + " |")
+    return "\n".join(rows)

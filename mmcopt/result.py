@@ -1,0 +1,208 @@
+"""What a solve returns: `Result`, its `Status`, its `History`, and the report of `verify`."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmcopt.errors import DataError, IncompatibleError
+
+Ints = NDArray[np.int64]
+FEASIBLE = 1e-6  # violations up to this count as feasible
+
+
+class Status(enum.Enum):
+    """How a solve ended, with the promise that goes with it."""
+
+    CERTIFIED = "gap closed to the tolerance by a certificate that verify() re-checks"
+    CONVERGED = "the method's own stopping test passed; this says nothing global"
+    ITERATION_LIMIT = "stopped at the iteration limit with the best point so far"
+    TIME_LIMIT = "stopped at the time limit with the best point so far"
+    INTERRUPTED = "interrupted with the best point so far"
+    EVALUATED = "labels of the caller, evaluated and not improved"
+    FAILED = "numerical breakdown"
+
+    def __str__(self) -> str:
+        return self.name.lower().replace("_", " ")
+
+
+class History:
+    """Rows of a run as columns: restart, iteration, seconds, objective, best, and named extras."""
+
+    def __init__(self, rows: list[dict[str, float]] | None = None) -> None:
+        self._rows = rows or []
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns, in the order of first appearance."""
+        return list(dict.fromkeys(name for row in self._rows for name in row))
+
+    def __getitem__(self, column: str) -> NDArray[np.float64]:
+        if self._rows and column not in self.columns:
+            raise KeyError(f"history has no column {column!r}; it has {', '.join(self.columns)}")
+        return np.array([row.get(column, np.nan) for row in self._rows], dtype=np.float64)
+
+    def to_dict(self) -> dict[str, NDArray[np.float64]]:
+        """All columns by name."""
+        return {name: self[name] for name in self.columns}
+
+    def __repr__(self) -> str:
+        return f"History({len(self)} rows: {', '.join(self.columns)})"
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A dual point: whoever holds the problem can recompute the bound from it, without a solver."""
+
+    kind: str
+    options: dict[str, Any]
+    duals: dict[str, Any]
+    fingerprint: str
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of a verification report."""
+
+    name: str
+    ok: bool
+    detail: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `Result.verify` found; true when every check holds."""
+
+    checks: tuple[Check, ...]
+
+    def __bool__(self) -> bool:
+        return all(c.ok for c in self.checks)
+
+    def __str__(self) -> str:
+        return "\n".join(f"{'ok  ' if c.ok else 'FAIL'} {c.name}: {c.detail}" for c in self.checks)
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """An answer with its objective, its bound, and all that is needed to check both."""
+
+    formulation: Any
+    solver: str
+    point: Any
+    labels: Ints | None
+    objective: float
+    violation: float
+    status: Status
+    message: str = ""
+    lower_bound: float | None = None
+    trivial_bound: float | None = None
+    certificate: Certificate | None = None
+    history: History = field(default_factory=History)
+    timing: dict[str, float] = field(default_factory=dict)
+    seed: Any = None
+    classes: list[Any] | None = None
+    incumbent: Result | None = None
+
+    @property
+    def feasible(self) -> bool:
+        """Whether no constraint is violated by more than 1e-6."""
+        return self.violation <= FEASIBLE
+
+    @property
+    def absolute_gap(self) -> float | None:
+        """Objective minus lower bound; None for infeasible points and where no bound exists."""
+        if self.lower_bound is None or not self.feasible:
+            return None
+        return self.objective - self.lower_bound
+
+    @property
+    def gap(self) -> float | None:
+        """The absolute gap over ``max(|objective|, 1e-10)``."""
+        gap = self.absolute_gap
+        return None if gap is None else gap / max(abs(self.objective), 1e-10)
+
+    @property
+    def closed(self) -> float | None:
+        """Share of the way from the trivial bound to the objective that the bound has closed."""
+        if self.lower_bound is None or self.trivial_bound is None or not self.feasible:
+            return None
+        span = self.objective - self.trivial_bound
+        return 1.0 if span <= 0 else (self.lower_bound - self.trivial_bound) / span
+
+    def predict(self, X: Any) -> Any:
+        """Clusters of new samples."""
+        scores = self.decision_function(X)
+        codes = np.argmax(scores, axis=1)
+        return codes if self.classes is None else np.asarray(self.classes)[codes]
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Scores of new samples, one column a cluster."""
+        return np.asarray(self.formulation.decision_function(self.point, X))
+
+    def verify(self) -> Report:
+        """Re-check objective, feasibility, bound and fingerprint in NumPy, without any solver."""
+        from mmcopt.certify import verify
+
+        return verify(self)
+
+    def certify(self, *, time_limit: float | None = None, improve: bool = True) -> Result:
+        """Return this result with the best bound found within ``time_limit`` seconds."""
+        from mmcopt.certify import tighten
+
+        return tighten(self, time_limit=time_limit, improve=improve)
+
+    def merge(self, other: Result) -> Result:
+        """Of two results for one problem: the smaller objective with the larger bound."""
+        if self.formulation.fingerprint != other.formulation.fingerprint:
+            raise IncompatibleError("only results for the same problem can be merged; "
+                                    "these have different fingerprints.")
+        rank = [(not r.feasible, r.objective) for r in (self, other)]
+        best, rest = (self, other) if rank[0] <= rank[1] else (other, self)
+        if rest.lower_bound is None or (best.lower_bound or -np.inf) >= rest.lower_bound:
+            return best
+        return dataclasses.replace(best, lower_bound=rest.lower_bound,
+                                   certificate=rest.certificate)
+
+    def save(self, path: Any, *, data: bool = True) -> None:
+        """Write everything to one .npz file without pickle; ``data=False`` leaves X out."""
+        from mmcopt.saving import save
+
+        save(self, path, data=data)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the clusters in the plane; returns the matplotlib axes."""
+        from mmcopt.plot import plot_result
+
+        return plot_result(self, ax=ax)
+
+    def summary(self) -> str:
+        """One line: solver, problem, status, objective, bound and gap, steps, seconds."""
+        parts = [f"{self.solver} on {type(self.formulation).__name__}: {self.status}",
+                 f"objective {self.objective:.6g}"]
+        if not self.feasible:
+            parts.append(f"violation {self.violation:g} (infeasible: no gap)")
+        elif self.lower_bound is None:
+            parts.append("no bound")
+        else:
+            parts.append(f"bound {self.lower_bound:.6g}, gap {100 * (self.gap or 0.0):.3g} %")
+        if len(self.history):
+            parts.append(f"{len(self.history)} steps")
+        if self.timing:
+            parts.append(f"{sum(self.timing.values()):.2f} s")
+        return ", ".join(parts)
+
+    __str__ = __repr__ = summary
+
+    def with_labels(self, values: list[Any]) -> Result:
+        """The same result, whose ``labels`` and predictions use the given class values."""
+        if self.labels is None:
+            raise DataError("this result has no labels.")
+        return dataclasses.replace(self, classes=values)

@@ -1,0 +1,750 @@
+"""Compiled loops of the label searches: moves, swaps, repair, tabu, annealing, shaking, evolution.
+
+All searches MAXIMISE the association A(c) = sum_h z_h' W z_h of a symmetric W, z_h being the 0/1 indicator
+of cluster h. The state is the labels c (n,), the caches G (k, n), G[h] = W z_h, and the sizes (k,), sums of
+the points' weights; all are updated in place. W is C-contiguous float32 or float64 and G has its dtype.
+Moving j from a to d changes A by 2 (G[d,j] - G[a,j] + W_jj); swapping i and j by both moves - 4 W_ij.
+Returned gains of A are float64 sums of steps in the dtype of W: call `association` where digits matter.
+A random state is a uint64 array of length 1, not zero. Searches need a feasible start; `repair` makes one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+F = NDArray[Any]  # float32 or float64, as W
+N = NDArray[np.int64]
+Rng = NDArray[np.uint64]
+
+BLOCK = 1024  # scores are scanned in blocks that stay in the first cache; a power of two
+BIG = 1e30  # stands for infinity: BIG + x == BIG also in float32, and 4 BIG does not overflow
+loop = njit(cache=True, nogil=True)
+
+
+class Rules(NamedTuple):
+    """What labels must obey; `plain` is 1 when all weights are 1 and nothing is kept apart."""
+
+    weights: N  # (n,)
+    low: N  # (k,) at least 1
+    high: N  # (k,)
+    fixed: N  # (n,) the label a point must keep, or -1
+    aptr: N  # (n+1,), with aidx: CSR lists of the points to be kept apart from each, symmetric
+    aidx: N
+    plain: int
+
+
+@loop
+def uniform(rng: Rng) -> float:
+    """Next number in [0, 1) of the xorshift generator (shifts only, so nothing can overflow)."""
+    x = rng[0]
+    x ^= x << np.uint64(13)
+    x ^= x >> np.uint64(7)
+    x ^= x << np.uint64(17)
+    rng[0] = x
+    return np.float64(x >> np.uint64(11)) * 1.1102230246251565e-16
+
+
+@loop
+def caches(W: F, c: N, k: int) -> F:
+    """G with G[h] = W z_h: the rows of W summed by label, O(n^2)."""
+    G = np.zeros((k, W.shape[1]), W.dtype)
+    for i in range(c.size):
+        total, row = G[c[i]], W[i]
+        for j in range(row.size):
+            total[j] += row[j]
+    return G
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def association(W: F, c: N, k: int) -> float:
+    """A(c) = sum_h z_h' W z_h, accumulated in float64, O(n^2)."""
+    total = 0.0
+    for i in range(c.size):
+        for j in range(c.size):
+            total += W[i, j] if c[i] == c[j] else 0.0
+    return total
+
+
+@loop
+def cluster_sizes(c: N, weights: N, k: int) -> N:
+    """Sum of the weights of each cluster."""
+    sizes = np.zeros(k, np.int64)
+    for j in range(c.size):
+        sizes[c[j]] += weights[j]
+    return sizes
+
+
+@loop
+def contract(W: F, groups: N, m: int) -> F:
+    """B'WB (m, m) for groups 0..m-1 of the points: rows first, so that the n^2 part is plain addition."""
+    rows, out = caches(W, groups, m), np.zeros((m, m), W.dtype)
+    for g in range(m):
+        for j in range(groups.size):
+            out[g, groups[j]] += rows[g, j]
+    return out
+
+
+@loop
+def _conflicts(c: N, rules: Rules, j: int, d: int) -> int:
+    """Count the points of cluster d that must be kept apart from j."""
+    count = 0
+    for p in range(rules.aptr[j], rules.aptr[j + 1]):
+        count += c[rules.aidx[p]] == d
+    return count
+
+
+@loop
+def _excess(sizes: N, rules: Rules, a: int, d: int, w: int) -> int:
+    """Total violation of the size bounds after weight w went from cluster a to d."""
+    total = 0
+    for h in range(sizes.size):
+        size = sizes[h] + w * (int(h == d) - int(h == a))
+        total += max(0, rules.low[h] - size, size - rules.high[h])
+    return total
+
+
+@loop
+def feasible_move(c: N, sizes: N, rules: Rules, j: int, d: int) -> bool:
+    """Tell whether j may move to d from a state that obeys the rules."""
+    a, w = c[j], rules.weights[j]
+    if a == d or rules.fixed[j] >= 0 or sizes[a] - w < rules.low[a] or sizes[d] + w > rules.high[d]:
+        return False
+    return rules.plain == 1 or _conflicts(c, rules, j, d) == 0
+
+
+@loop
+def feasible_swap(c: N, sizes: N, rules: Rules, i: int, j: int) -> bool:
+    """Tell whether i and j, in different clusters, may change places."""
+    a, d, w = c[i], c[j], rules.weights[i] - rules.weights[j]
+    if rules.fixed[i] >= 0 or rules.fixed[j] >= 0 or a == d:
+        return False
+    for h, size in ((a, sizes[a] - w), (d, sizes[d] + w)):
+        if size < rules.low[h] or size > rules.high[h]:
+            return False
+    linked = 0
+    for p in range(rules.aptr[i], rules.aptr[i + 1]):
+        linked += rules.aidx[p] == j
+    return _conflicts(c, rules, i, d) == linked and _conflicts(c, rules, j, a) == linked
+
+
+@loop
+def move(W: F, c: N, G: F, sizes: N, rules: Rules, j: int, d: int) -> float:
+    """Move j to cluster d, whatever the rules say; returns the change of A."""
+    a, row = c[j], W[j]
+    if a == d:
+        return 0.0
+    gain = 2.0 * (np.float64(G[d, j]) - np.float64(G[a, j]) + np.float64(row[j]))
+    loser, winner = G[a], G[d]
+    for i in range(row.size):
+        loser[i] -= row[i]
+    for i in range(row.size):
+        winner[i] += row[i]
+    sizes[a] -= rules.weights[j]
+    sizes[d] += rules.weights[j]
+    c[j] = d
+    return gain
+
+
+@loop
+def swap(W: F, c: N, G: F, sizes: N, rules: Rules, i: int, j: int) -> float:
+    """Let i and j change places, whatever the rules say; returns the change of A."""
+    a, d = c[i], c[j]
+    gain = move(W, c, G, sizes, rules, i, d)
+    return gain + move(W, c, G, sizes, rules, j, a)
+
+
+@loop
+def _swap_gain(W: F, c: N, G: F, i: int, j: int) -> float:
+    """Change of A if i and j changed places."""
+    a, d = c[i], c[j]
+    return 2.0 * (G[d, i] - G[a, i] + W[i, i] + G[a, j] - G[d, j] + W[j, j] - 2.0 * W[i, j])
+
+
+@loop
+def _tolerance(W: F, G: F) -> float:
+    """Smallest change of A that counts as one: above the rounding of the caches."""
+    top = 0.0
+    for j in range(0, W.shape[0], 1 + W.shape[0] // 64):
+        top = max(top, abs(np.float64(W[j, j])))
+        for h in range(G.shape[0]):
+            top = max(top, abs(np.float64(G[h, j])))
+    return top * (4e-6 if W.itemsize == 4 else 1e-12)
+
+
+@loop
+def _mend(W: F, c: N, G: F, sizes: N, rules: Rules) -> bool:
+    """Make the best move that lowers the excess, or else the conflicts; False when there is none."""
+    best, to, bj, now = -np.inf, -1, -1, _excess(sizes, rules, 0, 0, 0)
+    for j in range(c.size):
+        a, w = c[j], rules.weights[j]
+        here = _conflicts(c, rules, j, a)
+        if rules.fixed[j] >= 0 or (sizes[a] >= rules.low[a] > sizes[a] - w) or now + here == 0:
+            continue
+        for d in range(sizes.size):
+            if d == a or sizes[d] <= rules.high[d] < sizes[d] + w:
+                continue
+            drop = now - _excess(sizes, rules, a, d, w)
+            rise = _conflicts(c, rules, j, d) - here
+            gain = 2.0 * (G[d, j] - G[a, j] + W[j, j]) - 1e9 * rise
+            if gain > best and (drop > 0 or (drop == now == 0 and rise < 0)):
+                best, to, bj = gain, d, j
+    if bj >= 0:
+        move(W, c, G, sizes, rules, bj, to)
+    return bj >= 0
+
+
+@loop
+def repair(W: F, c: N, G: F, sizes: N, rules: Rules) -> bool:
+    """Make any labels feasible by moves, and swaps for conflicts, of least loss; True on success.
+
+    Fixed labels first, then sizes, then cannot-links. After the first stage no cluster is taken below
+    `low` or above `high` that was not so. With weights or cannot-links success is not guaranteed.
+    """
+    for j in range(c.size):
+        if rules.fixed[j] >= 0:
+            move(W, c, G, sizes, rules, j, rules.fixed[j])
+    while _mend(W, c, G, sizes, rules):
+        pass
+    clean = _excess(sizes, rules, 0, 0, 0) == 0
+    for j in range(c.size):
+        best, bi = -np.inf, -1
+        for i in range(c.size if _conflicts(c, rules, j, c[j]) > 0 else 0):
+            if feasible_swap(c, sizes, rules, i, j) and _swap_gain(W, c, G, i, j) > best:
+                best, bi = _swap_gain(W, c, G, i, j), i
+        if bi >= 0:
+            swap(W, c, G, sizes, rules, bi, j)
+        clean &= _conflicts(c, rules, j, c[j]) == 0
+    return clean
+
+
+@loop
+def row_least(W: F) -> NDArray[np.float64]:
+    """Smallest off-diagonal entry of each row: the pruning bound of `best_swap`."""
+    least = np.full(W.shape[0], BIG)
+    for i in range(W.shape[0]):
+        for j in range(W.shape[0]):
+            if W[i, j] < least[i] and j != i:
+                least[i] = W[i, j]
+    return least
+
+
+@loop
+def best_swap(W: F, c: N, G: F, sizes: N, rules: Rules, least: F) -> tuple[float, int, int]:
+    """Best improving feasible swap as (gain, i, j), or (0, -1, -1); least = row_least(W).
+
+    -4 W_ij <= -2 (least_i + least_j) turns the two single gains into a bound that prunes most pairs.
+    """
+    n, k = c.size, sizes.size
+    best, bi, bj = _tolerance(W, G), -1, -1
+    bound, top = np.empty((k, n)), np.full((k, k), -BIG)
+    for d in range(k):
+        for i in range(n):
+            bound[d, i] = -BIG if rules.fixed[i] >= 0 else 2.0 * (G[d, i] - G[c[i], i] + W[i, i] - least[i])
+            top[c[i], d] = max(top[c[i], d], bound[d, i])
+    worth, m = np.empty(n, np.int64), 0
+    for j in range(n):
+        for d in range(k):
+            if d != c[j] and bound[d, j] + top[d, c[j]] > best:
+                worth[m] = j
+                m += 1
+                break
+        for i in worth[: m - 1] if m > 0 and worth[m - 1] == j else worth[:0]:
+            if c[i] != c[j] and bound[c[j], i] + bound[c[i], j] > best:
+                gain = _swap_gain(W, c, G, i, j)
+                if gain > best and feasible_swap(c, sizes, rules, i, j):
+                    best, bi, bj = gain, i, j
+    return (best, bi, bj) if bi >= 0 else (0.0, -1, -1)
+
+
+@loop
+def descend(W: F, c: N, G: F, sizes: N, rules: Rules, max_moves: int) -> float:
+    """Steepest moves until none improves, then the steepest swap, and so on.
+
+    Ends in a local optimum of moves and swaps, unless max_moves swaps, or moves in a row, were made.
+    """
+    total, least = 0.0, row_least(W)
+    for _ in range(max_moves):
+        total += steepest(W, c, G, sizes, rules, max_moves)
+        gain, i, j = best_swap(W, c, G, sizes, rules, least)
+        if i < 0:
+            break
+        total += swap(W, c, G, sizes, rules, i, j)
+    return total
+
+
+@loop
+def sweep(W: F, c: N, G: F, sizes: N, rules: Rules) -> float:
+    """One pass in index order, each point to its best feasible cluster (UMC-RLS Algorithm 1, 4-10)."""
+    total, tol = 0.0, _tolerance(W, G)
+    for j in range(c.size):
+        best, to = tol, -1
+        for d in range(sizes.size):
+            gain = 2.0 * (G[d, j] - G[c[j], j] + W[j, j])
+            if gain > best and feasible_move(c, sizes, rules, j, d):
+                best, to = gain, d
+        if to >= 0:
+            total += move(W, c, G, sizes, rules, j, to)
+    return total
+
+
+@loop
+def _argmax(scores: F, work: F) -> int:
+    """First index of the largest score (size a multiple of BLOCK), -1 when all are -BIG.
+
+    Halving vectorises, a running maximum does not; slices do, offsets do not.
+    """
+    where, best = -1, scores.dtype.type(-BIG / 2)
+    for s in range(0, scores.size, BLOCK):
+        block, half = scores[s : s + BLOCK], BLOCK // 2
+        for j in range(half):
+            x, y = block[j], block[j + half]
+            work[j] = x if x > y else y
+        while half > 16:
+            half //= 2
+            for j in range(half):
+                x, y = work[j], work[j + half]
+                work[j] = x if x > y else y
+        top = work[0]
+        for j in range(1, 16):
+            top = work[j] if work[j] > top else top
+        if top > best:
+            where, best = s, top
+    if where >= 0:
+        while scores[where] != best:
+            where += 1
+    return where
+
+
+@loop
+def _turn(row: F, Ga: F, Gd: F, out: F, lab: F, a: int, d: int, fa: int, fd: int, fo: int) -> None:
+    """Add a row of W to Gd, subtract it from Ga, add it fa, fd or fo times to out at labels a, d, other."""
+    la, ld = lab.dtype.type(a), lab.dtype.type(d)
+    xa, xd, xo = lab.dtype.type(fa), lab.dtype.type(fd), lab.dtype.type(fo)
+    for j in range(row.size):
+        Ga[j] -= row[j]
+    for j in range(row.size):
+        Gd[j] += row[j]
+    for j in range(row.size):
+        out[j] += row[j] * (xa if lab[j] == la else (xd if lab[j] == ld else xo))
+
+
+@loop
+def _score(G: F, s: int, e: int, opened: N, own: F, base: F, out: F) -> None:
+    """out = max of the opened rows of G[:, s:e] - own + base: half the gain of each point's best move."""
+    m = opened.size
+    if m == 0:
+        out[:] = -BIG
+    for q in range(0, m, 3):
+        r1, r2, r3 = G[opened[q], s:e], G[opened[min(q + 1, m - 1)], s:e], G[opened[min(q + 2, m - 1)], s:e]
+        if q == 0:
+            out[:] = r1
+        for j in range(out.size):
+            x, y, z, u = r1[j], r2[j], r3[j], out[j]
+            y = x if x > y else y
+            u = z if z > u else u
+            out[j] = y if y > u else u
+    for j in range(out.size):
+        out[j] += base[j] - own[j]
+
+
+@loop
+def _score_ruled(c: N, G: F, sizes: N, rules: Rules, slack: int, own: F, base: F, out: F, dest: N) -> None:
+    """As `_score` under weights and cannot-links, point by point; dest[j] is the best cluster of j."""
+    now = _excess(sizes, rules, 0, 0, 0)
+    for j in range(c.size):
+        a, w, best, dest[j] = c[j], rules.weights[j], -BIG, -1
+        leaves = rules.fixed[j] < 0 and sizes[a] - w >= max(1, rules.low[a] - slack)
+        for d in range(sizes.size):
+            if not leaves or d == a or G[d, j] <= best or sizes[d] + w > rules.high[d] + slack:
+                continue
+            if now > 0 and _excess(sizes, rules, a, d, w) >= now:
+                continue
+            if _conflicts(c, rules, j, d) == 0:
+                best, dest[j] = G[d, j], d
+        out[j] = best - own[j] + base[j]
+
+
+@loop
+def _roles(sizes: N, rules: Rules, slack: int, source: N, lab: F, free: F, base: F) -> N:
+    """Clusters open to one more point; where `source` (may lose one) changes, base follows.
+
+    Within the bounds each may be overstepped by `slack`; beyond them only moves that mend are open.
+    """
+    over, under, m = -1, -1, 0
+    opened, lowest = np.empty(sizes.size, np.int64), lab.dtype.type(-BIG)
+    for h in range(sizes.size):
+        over = h if sizes[h] > rules.high[h] else over
+        under = h if sizes[h] < rules.low[h] else under
+    for h in range(sizes.size):
+        loses, gains = sizes[h] > max(1, rules.low[h] - slack), sizes[h] < rules.high[h] + slack
+        if over >= 0:
+            loses, gains = h == over, sizes[h] < rules.high[h]
+        elif under >= 0:
+            loses, gains = sizes[h] > rules.low[h], h == under
+        opened[m] = h
+        m += int(gains)
+        if source[h] != int(loses):
+            source[h], x = int(loses), lab.dtype.type(h)
+            for j in range(lab.size):
+                y = free[j] if loses else lowest
+                base[j] = y if lab[j] == x else base[j]
+    return opened[:m]
+
+
+@loop
+def _best_row(G: F, opened: N, dest: N, j: int) -> int:
+    """Cluster that j's best move leads to: dest[j], or the largest opened row of G."""
+    to = dest[j]
+    if to < 0:
+        to = opened[0]
+        for h in opened:
+            to = h if G[h, j] > G[to, j] else to
+    return to
+
+
+@loop
+def _free(scores: F, until: F, t: int, work: F, spare: F, default: int) -> int:
+    """Index of the largest score that is not tabu at time t, or else default."""
+    now, lowest = scores.dtype.type(t), scores.dtype.type(-BIG)
+    for j in range(until.size):
+        spare[j] = scores[j] if until[j] <= now else lowest
+    i = _argmax(spare, work)
+    return i if i >= 0 else default
+
+
+@loop
+def _walk(
+    W: F, c: N, G: F, sizes: N, rules: Rules, steps: int, tenure: int, patience: int, slack: int, rng: Rng
+) -> float:
+    """Best admissible one-point move, again and again; ends in the best feasible state met.
+
+    patience 0 stops before a move that does not improve. During the walk G[c_j, j] holds -BIG and own[j]
+    the value itself, so that one maximum over the rows finds the best OTHER cluster of every point.
+    """
+    n, lowest, tol, labels = c.size, W.dtype.type(-BIG), _tolerance(W, G), c.copy()
+    scores = np.full(-(-n // BLOCK) * BLOCK, lowest, W.dtype)
+    work, spare, until = scores.copy(), scores.copy(), scores[:n].copy()
+    own, diag, base, lab = scores[:n].copy(), scores[:n].copy(), scores[:n].copy(), scores[:n].copy()
+    source, opened, dest = np.full(sizes.size, -1), sizes[:0], np.full(n, -1)
+    value, best, idle, fresh = 0.0, -BIG if _excess(sizes, rules, 0, 0, 0) else 0.0, 0, False
+    slack *= rules.weights.max()
+    for j in range(n):
+        own[j], lab[j], G[c[j], j] = G[c[j], j], c[j], lowest
+        diag[j] = W[j, j] if rules.fixed[j] < 0 else lowest
+    i, a, d = -1, 0, 0
+    for t in range(steps):
+        if rules.plain:
+            opened = _roles(sizes, rules, slack, source, lab, diag, base)
+        for s in range(0, n, BLOCK):
+            e = min(s + BLOCK, n)
+            if i >= 0:
+                _turn(W[i, s:e], G[a, s:e], G[d, s:e], own[s:e], lab[s:e], a, d, -1, 1, 0)
+            if rules.plain:
+                _score(G, s, e, opened, own[s:e], base[s:e], scores[s:e])
+        if not rules.plain:
+            _score_ruled(c, G, sizes, rules, slack, own, diag, scores, dest)
+        i = _argmax(scores, work)
+        if i < 0 or (patience == 0 and 2.0 * scores[i] <= tol):
+            i = -1
+            break
+        d, gain, w = _best_row(G, opened, dest, i), 2.0 * np.float64(scores[i]), rules.weights[i]
+        lands = _excess(sizes, rules, c[i], d, w) == 0
+        if until[i] > t and not (lands and value + gain > best + tol and tenure < steps):
+            i = _free(scores, until, t, work, spare, i if _excess(sizes, rules, 0, 0, 0) > 0 else -1)
+            if i < 0:
+                continue
+            d, gain, w = _best_row(G, opened, dest, i), 2.0 * np.float64(scores[i]), rules.weights[i]
+            lands = _excess(sizes, rules, c[i], d, w) == 0
+        a, c[i], lab[i], value, idle = c[i], d, d, value + gain, idle + 1
+        G[a, i], own[i], G[d, i] = own[i], G[d, i], lowest
+        base[i] = diag[i] if source[d] else lowest
+        sizes[a] -= w
+        sizes[d] += w
+        until[i] = t + 1 + tenure + int(uniform(rng) * (tenure // 2 + 1))
+        if lands and value > best + tol:
+            best, idle, fresh = value, 0, True
+            continue
+        if fresh:  # the climb is over: keep its top
+            labels[:], labels[i], fresh = c, a, False
+        if idle >= patience:
+            break
+    if i >= 0:
+        _turn(W[i], G[a], G[d], own, lab, a, d, -1, 1, 0)
+    for j in range(n):
+        G[c[j], j] = own[j]
+    for j in range(0 if fresh or best == -BIG else n):
+        move(W, c, G, sizes, rules, j, labels[j])
+    return value if best == -BIG else best
+
+
+@loop
+def steepest(W: F, c: N, G: F, sizes: N, rules: Rules, max_moves: int) -> float:
+    """At most max_moves steepest one-point moves; returns 0 in a local optimum."""
+    return _walk(W, c, G, sizes, rules, max_moves, 0, 0, 0, np.ones(1, np.uint64))
+
+
+@loop
+def tabu(W: F, c: N, G: F, sizes: N, rules: Rules, steps: int, tenure: int, rng: Rng) -> float:
+    """One-flip tabu search for `steps` moves; ends in the best state met, returns its gain.
+
+    A moved point rests for tenure .. 1.5 tenure steps, unless its move beats the best value. Bounds may be
+    overstepped by one point (the largest weight) between two moves, so tight sizes allow exchanges.
+    """
+    return _walk(W, c, G, sizes, rules, steps, tenure, steps, 1, rng)
+
+
+@loop
+def kl_pass(W: F, c: N, G: F, sizes: N, rules: Rules, patience: int) -> float:
+    """Kernighan-Lin pass: best moves, each point once, until `patience` >= 1 brought no new best."""
+    rng = np.ones(1, np.uint64)
+    return _walk(W, c, G, sizes, rules, c.size, 2 * c.size, max(1, patience), 1, rng)
+
+
+@loop
+def anneal(
+    W: F, c: N, G: F, sizes: N, rules: Rules, temperatures: NDArray[np.float64], rng: Rng
+) -> float:
+    """Heat bath on exp(A / T), one sweep over the points per temperature; ends in the last state.
+
+    A point draws its cluster among the feasible ones; where sizes forbid some, a random swap is proposed too.
+    """
+    total, u, diag = 0.0, np.zeros(sizes.size), np.array([W[j, j] for j in range(c.size)])
+    for T in temperatures:
+        for j in range(c.size):
+            if rules.fixed[j] >= 0:
+                continue
+            a, w, tight = c[j], rules.weights[j], False
+            top = np.float64(G[a, j]) - np.float64(diag[j])
+            u[a] = top
+            for d in range(sizes.size):
+                if d == a:
+                    continue
+                u[d] = G[d, j]
+                if sizes[a] - w < rules.low[a] or sizes[d] + w > rules.high[d]:
+                    u[d], tight = -BIG, True
+                elif not rules.plain and _conflicts(c, rules, j, d) > 0:
+                    u[d] = -BIG
+                top = max(top, u[d])
+            mass = 0.0
+            for d in range(sizes.size):
+                gap = 2.0 * (u[d] - top) / T
+                u[d] = np.exp(gap) if gap > -25.0 else 0.0
+                mass += u[d]
+            d, r = 0, uniform(rng) * mass
+            while r >= u[d] and d < sizes.size - 1:
+                r -= u[d]
+                d += 1
+            if d != a and u[d] > 0.0:
+                total += move(W, c, G, sizes, rules, j, d)
+            i = int(uniform(rng) * c.size) if tight else j
+            if c[i] != c[j] and feasible_swap(c, sizes, rules, i, j):
+                gain = _swap_gain(W, c, G, i, j)
+                if gain >= 0.0 or uniform(rng) < np.exp(gain / T):
+                    total += swap(W, c, G, sizes, rules, i, j)
+    return total
+
+
+@loop
+def shake(W: F, c: N, G: F, sizes: N, rules: Rules, d: int, alpha: int) -> float:
+    """Cluster d claims alpha points, each the one of largest gain (UMC-RLS Algorithm 3, lines 5-8).
+
+    Never takes a cluster below `low` or d above `high`: low 1 and high n are the paper's loop plus a guard
+    against empty clusters. Stops early when nothing may be claimed. Returns the change of A.
+    """
+    n, total, lowest = c.size, 0.0, W.dtype.type(-BIG)
+    scores = np.full(-(-n // BLOCK) * BLOCK, lowest, W.dtype)
+    work, lab, left = scores.copy(), scores[:n].copy(), alpha
+    for j in range(n):
+        lab[j] = c[j]
+        if c[j] != d and rules.fixed[j] < 0:
+            scores[j] = G[d, j] - G[c[j], j] + W[j, j]
+    while left > 0:
+        j = _argmax(scores, work)
+        if j < 0:
+            break
+        a = c[j]
+        if feasible_move(c, sizes, rules, j, d):
+            total += 2.0 * scores[j]
+            scores[j], lab[j], c[j], left = lowest, d, d, left - 1
+            sizes[a] -= rules.weights[j]
+            sizes[d] += rules.weights[j]
+            for s in range(0, n, BLOCK):
+                e = min(s + BLOCK, n)
+                _turn(W[j, s:e], G[a, s:e], G[d, s:e], scores[s:e], lab[s:e], a, d, 2, 0, 1)
+            continue
+        for i in range(n):  # what may not be claimed now may not be claimed later in this call
+            if i == j or (rules.plain and c[i] == a):
+                scores[i] = lowest
+    return total
+
+
+@loop
+def _label(c: N, sizes: N, rules: Rules, j: int, d: int) -> int:
+    """Give j the label d without looking at any caches; returns its former label."""
+    a = c[j]
+    sizes[a] -= rules.weights[j]
+    sizes[d] += rules.weights[j]
+    c[j] = d
+    return a
+
+
+@loop
+def _mutate(c: N, sizes: N, rules: Rules, s: int, deck: N, spots: N, old: N, rng: Rng) -> int:
+    """Flip s random points of c in place, list them and their former labels; returns how many changed.
+
+    Where a flip a -> d breaks the sizes, a random unflipped point of d goes to a (Evo, footnote 2).
+    deck is any permutation of the points. Fixed points and flips that break the rules are passed over.
+    """
+    n, k, m = c.size, sizes.size, 0
+    for q in range(s):
+        r = q + int(uniform(rng) * (n - q))
+        deck[q], deck[r] = deck[r], deck[q]
+        j = deck[q]
+        a, w, i = c[j], rules.weights[j], -1
+        d = (a + 1 + (int(uniform(rng) * (k - 1)) if k > 2 else 0)) % k
+        if rules.fixed[j] >= 0 or _listed(spots, m, j):
+            continue
+        if sizes[a] - w < rules.low[a] or sizes[d] + w > rules.high[d]:
+            first = int(uniform(rng) * n)
+            for p in range(n):
+                i = (first + p) % n
+                if c[i] == d and feasible_swap(c, sizes, rules, i, j) and not _listed(spots, m, i):
+                    break
+                i = -1
+            if i < 0:
+                continue
+            spots[m], old[m] = i, _label(c, sizes, rules, i, a)
+            m += 1
+        elif not rules.plain and _conflicts(c, rules, j, d) > 0:
+            continue
+        spots[m], old[m] = j, _label(c, sizes, rules, j, d)
+        m += 1
+    return m
+
+
+@loop
+def _listed(spots: N, m: int, j: int) -> bool:
+    """Tell whether j is among the first m spots."""
+    for q in range(m):
+        if spots[q] == j:
+            return True
+    return False
+
+
+@loop
+def _flip_gain(W: F, c: N, G: F, spots: N, old: N, m: int) -> float:
+    """Change of A when the first m spots went from their old labels, which G counts, to c: O(m^2)."""
+    total = 0.0
+    for p in range(m):
+        i, a = spots[p], old[p]
+        d = c[i]
+        total += 2.0 * (G[d, i] - G[a, i] + W[i, i])
+        for q in range(p):
+            b, e = old[q], c[spots[q]]
+            sign = int(d == e) + int(a == b) - int(d == b) - int(a == e)
+            total += 2.0 * sign * W[i, spots[q]]
+    return total
+
+
+@loop
+def evolve(
+    W: F, pop: N, G: F, sizes: N, rules: Rules, values: F, order: N, t: int, generations: int, nu: int, rng: Rng
+) -> float:
+    """Generations t, t + 1, .. of EvoMMC's Algorithm 1; returns the gain of the best individual.
+
+    pop (., n), G (., k, n), sizes (., k), values (.,) = A, float64, have mu + nu slots; order lists the slots,
+    the first mu alive, best first. A child of s flips costs O(s^2), a surviving one O((s + k) n).
+    """
+    n, mu, start = pop.shape[1], order.size - nu, values[order[0]]
+    spots, old, new = np.empty((nu, n), np.int64), np.empty((nu, n), np.int64), np.empty((nu, n), np.int64)
+    counts, parents, deck = np.zeros(nu, np.int64), np.zeros(nu, np.int64), np.arange(n)
+    for g in range(t, t + generations):
+        hope = False
+        for q in range(nu):
+            p, slot = order[int(uniform(rng) * mu)], order[mu + q]
+            c, flipped, was = pop[p], spots[q], old[q]
+            m = _mutate(c, sizes[p], rules, max(1, n // (g + 1)), deck, flipped, was, rng)
+            values[slot] = values[p] + _flip_gain(W, c, G[p], flipped, was, m) if m > 0 else -np.inf
+            for r in range(m):
+                new[q, r] = _label(c, sizes[p], rules, flipped[r], was[r])
+            counts[q], parents[q] = m, p
+            hope |= values[slot] > values[order[mu - 1]]
+        if not hope:
+            continue
+        ranking = np.argsort(-values[order], kind="mergesort")  # on ties parents stay
+        for r in ranking[:mu]:
+            if r >= mu:
+                slot, p, q = order[r], parents[r - mu], r - mu
+                pop[slot], sizes[slot], G[slot] = pop[p], sizes[p], G[p]
+                for x in range(counts[q]):
+                    move(W, pop[slot], G[slot], sizes[slot], rules, spots[q, x], new[q, x])
+        order[:] = order[ranking]
+    return values[order[0]] - start
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def _dot(x: F, y: F) -> float:
+    """Inner product in the dtype of the vectors; fastmath lets the sum vectorise."""
+    total = x.dtype.type(0)
+    for j in range(x.size):
+        total += x[j] * y[j]
+    return np.float64(total)
+
+
+@loop
+def evolve_factor(
+    Psi: F, c: N, S: F, sizes: N, rules: Rules, t: int, generations: int, rng: Rng
+) -> float:
+    """FastEvoMMC (1+1): W = Psi Psi', S[h] = Psi'z_h (k, r); O(s r) a generation; returns the gain."""
+    n, total, D, touched = c.size, 0.0, np.zeros_like(S), np.zeros(sizes.size, np.int64)
+    deck, spots, old = np.arange(n), np.empty(n, np.int64), np.empty(n, np.int64)
+    for g in range(t, t + generations):
+        m, gain = _mutate(c, sizes, rules, max(1, n // (g + 1)), deck, spots, old, rng), 0.0
+        touched[:] = 0
+        for q in range(m):
+            x = Psi[spots[q]]
+            for h, sign in ((old[q], -1), (c[spots[q]], 1)):
+                row, y = D[h], D.dtype.type(sign)
+                if touched[h] == 0:
+                    row[:] = 0
+                touched[h] = 1
+                for r in range(x.size):
+                    row[r] += y * x[r]
+        for h in range(sizes.size):
+            if touched[h]:
+                gain += 2.0 * _dot(D[h], S[h]) + _dot(D[h], D[h])
+        for h in range(sizes.size if gain >= 0.0 else 0):
+            if touched[h]:
+                S[h] += D[h]
+        total += max(0.0, gain)
+        for q in range(m if gain < 0.0 else 0):
+            _label(c, sizes, rules, spots[q], old[q])
+    return total
+
+
+@loop
+def factor_sweep(Psi: F, c: N, S: F, sizes: N, rules: Rules, order: N) -> float:
+    """Each point of `order` once to its best feasible cluster, W = Psi Psi', S[h] = Psi'z_h; O(n k r)."""
+    total, u = 0.0, np.zeros(sizes.size)
+    for j in order:
+        x, a, to = Psi[j], c[j], -1
+        for d in range(sizes.size):
+            u[d] = _dot(S[d], x)
+        square = _dot(x, x)
+        best = 1e-6 * (square + abs(u[a]))
+        for d in range(sizes.size):
+            gain = 2.0 * (u[d] - u[a] + square)
+            if gain > best and feasible_move(c, sizes, rules, j, d):
+                best, to = gain, d
+        if to >= 0:
+            total += best
+            S[a] -= x
+            S[to] += x
+            sizes[a] -= rules.weights[j]
+            sizes[to] += rules.weights[j]
+            c[j] = to
+    return total

@@ -1,0 +1,409 @@
+"""`Solver`, and the one driver loop that owns clock, limits, restarts, seeds, history and Ctrl-C.
+
+A solver says how to begin and how to take one step; everything else happens here, once.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mmcopt.capabilities import Capability, LabelQuadratic
+from mmcopt.checks import check_fields, integer, optional, real
+from mmcopt.errors import BackendError, ParameterError
+from mmcopt.modeling import Formulation
+from mmcopt.registry import check_pair, register_solver, resolve_solver
+from mmcopt.result import History, Result, Status
+from mmcopt.starts import starting_point
+
+AGREEMENT = 1e-6  # relative: between a solver's own objective and the formulation's
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What one step (or `begin`) leaves behind: the new state, a point and its objective.
+
+    ``point`` may be a function without arguments, called only when the point is wanted.
+    """
+
+    state: Any
+    point: Any
+    value: float
+    lower_bound: float | None = None
+    extras: dict[str, float] = field(default_factory=dict)
+
+
+class Solver(ABC):
+    """A method: frozen hyper-parameters, and four functions that the driver calls.
+
+    ``needs`` is the whole contract with a problem. ``anytime`` solvers spend all of a time limit
+    on further restarts; the others stop when they have converged.
+    """
+
+    needs: ClassVar[tuple[type[Capability], ...]] = ()
+    anytime: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if not inspect.isabstract(cls) and not cls.__name__.startswith("_"):
+            register_solver(cls)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def refuses(self, f: Any) -> str | None:
+        """Why this solver cannot solve ``f``, in one clause; None when it can."""
+        for kind in self.needs:
+            if f.offer(kind) is None:
+                return (f"it needs {kind.__name__}, which this {type(f).__name__} "
+                        "does not offer.")
+        return None
+
+    def prepare(self, f: Any) -> None:
+        """Build what all restarts share and warm compiled loops, before the clock of the steps."""
+
+    @abstractmethod
+    def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
+        """Start at ``init`` (a point of ``f``), or at random when it is None."""
+
+    @abstractmethod
+    def step(self, f: Any, state: Any, rng: np.random.Generator) -> Progress:
+        """Do one unit of work of a fixed size."""
+
+    def outcome(self, f: Any, state: Any) -> Status | None:
+        """None to go on, or the status to stop with."""
+        return None
+
+    def finish(self, f: Any, state: Any) -> Progress | None:
+        """Last improvement after the loop (a polish), or None."""
+        return None
+
+    def solve(self, problem: Formulation, **options: Any) -> Result:
+        """Solve a problem; the options are those of `mmcopt.solve`."""
+        return solve(problem, self, **options)
+
+
+# ---------------------------------------------------------------- limits
+
+
+@dataclass
+class Budget:
+    """Limits of a run, shared with the runs inside it: steps, a deadline, and a stop signal."""
+
+    max_iter: float = math.inf
+    deadline: float = math.inf
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def within(self, max_iter: float) -> Budget:
+        """A budget of at most ``max_iter`` steps under the same deadline and signal."""
+        return Budget(max_iter, self.deadline, self.stop)
+
+    def spent(self, steps: int) -> Status | None:
+        """The limit that has been reached, if any."""
+        if self.stop.is_set():
+            return Status.INTERRUPTED
+        if steps >= self.max_iter:
+            return Status.ITERATION_LIMIT
+        if time.perf_counter() >= self.deadline:
+            return Status.TIME_LIMIT
+        return None
+
+
+@dataclass
+class Run:
+    """The best of one restart."""
+
+    value: float
+    point: Any
+    status: Status
+    steps: int
+    lower_bound: float | None = None
+    rows: list[dict[str, float]] = field(default_factory=list)
+    begin_seconds: float = 0.0
+    finish_seconds: float = 0.0
+
+
+Record = Callable[[dict[str, float]], None]
+
+
+def run(solver: Solver, f: Any, init: Any, rng: np.random.Generator, budget: Budget,
+        record: Record | None = None) -> Run:
+    """Run one restart of a solver to its end: the loop behind `solve`, and for inner solvers.
+
+    At least `begin` is always done. Ctrl-C sets the budget's stop signal, so that every run under
+    it ends with its best point.
+    """
+    best = Run(math.inf, None, Status.CONVERGED, 0)
+    started = time.perf_counter()
+    try:
+        progress = solver.begin(f, init, rng)
+        best.begin_seconds = time.perf_counter() - started
+        _keep(best, progress)
+        while True:
+            # A solver that is done stays done; the limit matters only to one that is not.
+            status = solver.outcome(f, progress.state) or budget.spent(best.steps)
+            if status is not None:
+                break
+            progress = solver.step(f, progress.state, rng)
+            best.steps += 1
+            _keep(best, progress)
+            if record is not None:
+                record({"iteration": best.steps, "objective": progress.value,
+                        "best": best.value, **progress.extras})
+        best.status = status
+    except KeyboardInterrupt:
+        budget.stop.set()
+        best.status = Status.INTERRUPTED
+        if best.point is None:
+            raise
+    closing = time.perf_counter()
+    last = solver.finish(f, progress.state)
+    if last is not None:
+        _keep(best, last)
+    if callable(best.point):
+        best.point = best.point()
+    best.finish_seconds = time.perf_counter() - closing
+    return best
+
+
+def _keep(best: Run, progress: Progress) -> None:
+    if not math.isfinite(progress.value):
+        raise BackendError("the solver's objective is no longer finite; its last step broke down.")
+    if best.point is None or progress.value < best.value:
+        best.value = progress.value
+        # A lazy point may change with the state, so it is read now.
+        best.point = progress.point() if callable(progress.point) else progress.point
+    if progress.lower_bound is not None:
+        best.lower_bound = max(progress.lower_bound, best.lower_bound or -math.inf)
+
+
+# ---------------------------------------------------------------- solve
+
+
+@dataclass
+class _Job:
+    """All that the restarts of one `solve` share."""
+
+    problem: Any
+    solver: Solver
+    budget: Budget
+    restarts: int
+    endless: bool
+    init: Any
+    callback: Callable[[dict[str, float]], bool | None] | None
+    progress: Any
+    origin: float
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    best: float = math.inf
+
+    def one(self, index: int, seed: np.random.SeedSequence) -> Run:
+        """Run restart ``index``; only restart 0 uses the caller's start."""
+        rng = np.random.default_rng(seed)
+        start = self.init if index == 0 or isinstance(self.init, str) else None
+        point = starting_point(self.problem, start, rng)
+        rows: list[dict[str, float]] = []
+
+        def record(row: dict[str, float]) -> None:
+            row = {"restart": index, "seconds": time.perf_counter() - self.origin, **row}
+            rows.append(row)
+            with self.lock:
+                self.best = min(self.best, row["best"])
+                if self.progress is not None:
+                    self.progress.update(row, self.best)
+                if self.callback is not None and self.callback(row):
+                    self.budget.stop.set()
+
+        out = run(self.solver, self.problem, point, rng, self.budget, record)
+        out.rows = rows
+        return out
+
+
+def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Any = None,
+          restarts: int = 1, seed: Any = None, n_jobs: int | None = None,
+          max_iter: int | None = None, time_limit: float | None = None, gap_tol: float = 1e-4,
+          callback: Callable[[dict[str, float]], bool | None] | None = None,
+          progress: bool = False) -> Result:
+    """Solve a problem and return the best point found, with a bound on how far it can be off.
+
+    Parameters
+    ----------
+    problem : Formulation
+    solver : Solver, name or None
+        None takes the problem's ``default_solver``.
+    init : "random", "kmeans", "spectral", Result, labels (n,) or a point
+        Starts restart 0; the later ones are random (or drawn anew for the named starts).
+    restarts : int
+        The whole solver is repeated and the best kept.
+    seed : int, Generator or SeedSequence
+        Same seed, same answer, for any ``n_jobs``, when no time limit cuts in.
+    n_jobs : int
+        Restarts that run at once, in threads.
+    max_iter : int
+        Steps of each restart.
+    time_limit : float
+        Seconds in all, preparation and restarts included. Solvers that are ``anytime`` spend all
+        of it.
+    gap_tol : float
+        Relative gap at or below which the status is CERTIFIED.
+    callback : callable
+        Called with each row of the history; a true return value stops the run.
+    progress : bool
+        Show a progress line.
+    """
+    integer(1).check("solve", "restarts", restarts)
+    optional(integer(1)).check("solve", "max_iter", max_iter)
+    optional(real(0)).check("solve", "time_limit", time_limit)
+    real(0).check("solve", "gap_tol", gap_tol)
+    origin = time.perf_counter()
+    if not isinstance(problem, Formulation):
+        raise ParameterError("solve: problem must be a Formulation such as LeastSquares(X); "
+                             f"got {type(problem).__name__}.")
+    chosen = resolve_solver(solver, problem)
+    check_pair(problem, chosen)
+    root = _seed_sequence(seed)
+    with _blas_threads(n_jobs):
+        chosen.prepare(problem)
+        prepared = time.perf_counter()
+        deadline = math.inf if time_limit is None else origin + time_limit
+        budget = Budget(math.inf if max_iter is None else max_iter, deadline)
+        endless = chosen.anytime and time_limit is not None and max_iter is None
+        from mmcopt.progress import meter
+
+        with meter(progress, type(chosen).__name__, time_limit) as shown:
+            job = _Job(problem, chosen, budget, restarts, endless, init, callback, shown, prepared)
+            runs = _all_restarts(job, root, n_jobs or 1)
+        stepped = time.perf_counter()
+        result = _finish(problem, chosen, runs, budget, gap_tol)
+    done = time.perf_counter()
+    begin = sum(r.begin_seconds for r in runs)
+    finish = sum(r.finish_seconds for r in runs)
+    wall = stepped - prepared
+    scale = min(1.0, wall / (begin + finish)) if begin + finish > 0 else 0.0  # threads overlap
+    timing = {"prepare": prepared - origin, "begin": begin * scale, "finish": finish * scale,
+              "steps": wall - (begin + finish) * scale, "bound": done - stepped}
+    return replace(result, timing=timing, seed=root.entropy)
+
+
+def _seed_sequence(seed: Any) -> np.random.SeedSequence:
+    if isinstance(seed, np.random.SeedSequence):
+        return seed
+    if isinstance(seed, np.random.Generator):
+        return np.random.SeedSequence(int(seed.integers(2**63)))
+    optional(integer(0)).check("solve", "seed", seed)
+    return np.random.SeedSequence(seed)
+
+
+def _blas_threads(n_jobs: int | None) -> Any:
+    """Limit BLAS to one thread a worker while several restarts run at once."""
+    from contextlib import nullcontext
+
+    if n_jobs is None or n_jobs == 1:
+        return nullcontext()
+    from threadpoolctl import threadpool_limits
+
+    return threadpool_limits(limits=1)
+
+
+def _all_restarts(job: _Job, root: np.random.SeedSequence, n_jobs: int) -> list[Run]:
+    runs: list[Run] = []
+    while not runs or (job.endless and job.budget.spent(0) is None):
+        seeds = root.spawn(job.restarts)
+        first = len(runs)
+        if n_jobs == 1 or job.restarts == 1:
+            for i, s in enumerate(seeds):
+                if runs and job.budget.spent(0) is not None:
+                    break
+                runs.append(job.one(first + i, s))
+        else:
+            runs.extend(_threaded(job, seeds, first, n_jobs))
+        if job.endless and runs[-1].status is not Status.CONVERGED:
+            break
+    return runs
+
+
+def _threaded(job: _Job, seeds: list[np.random.SeedSequence], first: int,
+              n_jobs: int) -> list[Run]:
+    from joblib import Parallel, delayed
+
+    done: dict[int, Run] = {}
+    errors: list[BaseException] = []
+    busy = threading.Semaphore(0)
+
+    def work(i: int) -> None:
+        try:
+            if i == 0 or job.budget.spent(0) is None:
+                done[i] = job.one(first + i, seeds[i])
+        except BaseException as e:  # carried over to the caller's thread below
+            errors.append(e)
+            job.budget.stop.set()
+        finally:
+            busy.release()
+
+    try:
+        Parallel(n_jobs=n_jobs, backend="threading", batch_size=1)(
+            delayed(work)(i) for i in range(len(seeds)))
+    except KeyboardInterrupt:
+        job.budget.stop.set()
+        busy.acquire(timeout=10.0)  # one worker at least hands in its best before we go on
+        time.sleep(0.3)
+    if errors:
+        raise errors[0]
+    return [done[i] for i in sorted(done)]
+
+
+def _finish(problem: Any, solver: Solver, runs: list[Run], budget: Budget,
+            gap_tol: float) -> Result:
+    """Judge the best run by the formulation's own objective, attach the bound, and name the end."""
+    from mmcopt.certify import cheap_bound
+
+    best = min(runs, key=lambda r: r.value)
+    objective = problem.objective(best.point)
+    if abs(objective - best.value) > AGREEMENT * max(1e-10, abs(objective)):
+        raise BackendError(f"{type(solver).__name__} reports {best.value!r} for a point whose "
+                           f"objective is {objective!r}; its bookkeeping is wrong.")
+    rows = [row for r in runs for row in r.rows]
+    status = next((r.status for r in runs if r.status is not Status.CONVERGED), Status.CONVERGED)
+    labels = problem.labels(best.point)
+    result = Result(problem, repr_solver(solver), best.point, labels, objective,
+                    problem.violation(best.point), status, history=History(rows))
+    certificate = solver.certificate(problem, best) if hasattr(solver, "certificate") else None
+    result = cheap_bound(result, certificate)
+    if result.gap is not None and result.gap <= gap_tol and result.certificate is not None:
+        result = replace(result, status=Status.CERTIFIED)
+    return replace(result, message=result.status.value)
+
+
+def repr_solver(solver: Solver) -> str:
+    """Name of a solver with the hyper-parameters that differ from their defaults."""
+    import dataclasses
+
+    changed = [f"{f.name}={getattr(solver, f.name)!r}" for f in dataclasses.fields(solver)  # type: ignore[arg-type]
+               if getattr(solver, f.name) != f.default]
+    return f"{type(solver).__name__}({', '.join(changed)})" if changed else type(solver).__name__
+
+
+_warmed: set[tuple[str, str]] = set()
+
+
+def warm_label_search(solver: Solver, f: Any) -> None:
+    """Run a label search once on a toy problem of the same precision, so that it is compiled."""
+    lq = f.offer(LabelQuadratic)
+    lq.constant, lq.matrix  # noqa: B018 (built here, before the clock of the steps)
+    dtype = np.dtype(lq.dtype).name
+    key = (repr_solver(solver), dtype)
+    if key in _warmed:
+        return
+    _warmed.add(key)
+    rng = np.random.default_rng(0)
+    n = 80 if dtype == "float32" else 12
+    A = rng.standard_normal((n, n)) / n
+    toy = LabelQuadratic(A @ A.T, k=2, single=dtype == "float32")
+    run(solver, toy, None, rng, Budget(max_iter=30))

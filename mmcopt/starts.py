@@ -1,0 +1,86 @@
+"""Starting points of a solve: random, k-means, spectral, somebody's labels, or another result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmcopt.capabilities import LabelQuadratic
+from mmcopt.checks import encode_labels
+from mmcopt.errors import DataError, ParameterError
+
+Ints = NDArray[np.int64]
+
+
+def starting_point(f: Any, init: Any, rng: np.random.Generator) -> Any:
+    """Turn the ``init`` of `mmcopt.solve` into a point of ``f``, or None for a random start."""
+    from mmcopt.result import Result
+
+    if init is None or (isinstance(init, str) and init == "random"):
+        return None
+    if isinstance(init, Result):
+        if init.formulation.fingerprint == f.fingerprint:
+            return init.point
+        if init.labels is None:
+            raise ParameterError("init: this result has no labels to start from.")
+        return f.from_labels(coded_labels(f, init.formulation.labels(init.point)))
+    if isinstance(init, str):
+        if init == "kmeans":
+            return f.from_labels(kmeans_labels(f, rng))
+        if init == "spectral":
+            return f.from_labels(spectral_labels(f, rng))
+        raise ParameterError("init must be 'random', 'kmeans', 'spectral', a Result, labels or a "
+                             f"point; got {init!r}.")
+    array = np.asarray(init)
+    if array.ndim == 1 and array.dtype.kind in "iuUSbO":
+        return f.from_labels(coded_labels(f, array))
+    return init
+
+
+def coded_labels(f: Any, labels: Any) -> Ints:
+    """Labels of any values as 0..k-1; integers that already are in that range keep their values."""
+    n, k = f.n, f.n_clusters
+    codes, values = encode_labels(labels, n, owner=type(f).__name__)
+    if len(values) > k:
+        raise DataError(f"{type(f).__name__}: the labels name {len(values)} clusters, but "
+                        f"n_clusters is {k}; merge some, or set n_clusters={len(values)}.")
+    if all(isinstance(v, int) and 0 <= v < k for v in values):
+        return np.asarray(labels, dtype=np.int64)
+    return codes
+
+
+def _cluster(vectors: NDArray[Any], k: int, rng: np.random.Generator) -> Ints:
+    from sklearn.cluster import KMeans
+
+    model = KMeans(k, n_init=1, random_state=int(rng.integers(2**31)))
+    return np.asarray(model.fit(vectors).labels_, dtype=np.int64)
+
+
+def kmeans_labels(f: Any, rng: np.random.Generator) -> Ints:
+    """k-means on the data, or on the leading eigenvectors when there are only kernel values."""
+    vectors = f.embedding()
+    if vectors is None:
+        return spectral_labels(f, rng)
+    return _cluster(vectors, f.n_clusters, rng)
+
+
+def spectral_labels(f: Any, rng: np.random.Generator) -> Ints:
+    """k-means on the k leading eigenvectors of W, scaled by the roots of their eigenvalues."""
+    lq = f.offer(LabelQuadratic)
+    if lq is None:
+        raise ParameterError(f"init='spectral' needs LabelQuadratic, which {type(f).__name__} does "
+                             "not offer; use 'kmeans' or 'random'.")
+    from scipy.sparse.linalg import LinearOperator, eigsh
+
+    W, k = lq.matrix, lq.k
+    if W.n <= max(2 * k + 1, 50):
+        values, vectors = np.linalg.eigh(W.dense())
+    else:
+        operator = LinearOperator((W.n, W.n), matvec=lambda v: W @ v, dtype=np.float64)
+        v0 = rng.standard_normal(W.n)
+        values, vectors = eigsh(operator, k=k, which="LA", v0=v0, tol=1e-4)
+    top = np.argsort(-values)[:k]
+    c = _cluster(vectors[:, top] * np.sqrt(np.maximum(values[top], 0.0)), k, rng)
+    return lq.expand(c)

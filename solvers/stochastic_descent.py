@@ -1,0 +1,73 @@
+"""First-improvement descent over single moves (Stoc-RLS), dense or on a factor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mmcopt.capabilities import LabelQuadratic
+from mmcopt.checks import flag, hyper
+from mmcopt.factorsearch import FactorBoard, factor_start, factor_step, on_factor
+from mmcopt.labelsearch import Board, LabelSearch, working_matrix
+from mmcopt.result import Status
+from mmcopt.solving import Progress
+
+
+@dataclass(frozen=True, kw_only=True)
+class StochasticDescent(LabelSearch):
+    """Go through the samples in turn and give each its best cluster, until nothing changes.
+
+    Ends in a local optimum of single moves and, with ``swaps``, of exchanges; ``swaps=False`` is
+    the paper's Algorithm 1. A driver step is one pass, O(n k) plus O(n) a move. When W is held as a
+    large factor of rank r, a step is a part of a pass, O(r k) a sample, and W is never made dense
+    (no swaps then).
+
+    References
+    ----------
+    Pahikkala et al., UMC-RLS, Algorithm 1.
+
+    Examples
+    --------
+    >>> import mmcopt as mm
+    >>> from mmcopt.formulations import LeastSquares
+    >>> from mmcopt.solvers import StochasticDescent
+    >>> X, y = mm.datasets.load("blobs:n=60,k=3,seed=1")
+    >>> result = mm.solve(LeastSquares(X, 3), StochasticDescent(), restarts=20, seed=0)
+    >>> round(mm.metrics.adjusted_rand_index(y, result.labels), 2)
+    1.0
+    """
+
+    swaps: bool = hyper(True, flag(), "also exchange pairs of samples at the end")
+
+    def refuses(self, f: Any) -> str | None:
+        lq = f.offer(LabelQuadratic)
+        return None if lq is not None and on_factor(lq) else super().refuses(f)
+
+    def prepare(self, f: Any) -> None:
+        if not on_factor(f.offer(LabelQuadratic)):
+            super().prepare(f)
+
+    def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
+        lq = f.offer(LabelQuadratic)
+        return factor_start(lq, init, rng) if on_factor(lq) else super().begin(f, init, rng)
+
+    def step(self, f: Any, state: Board | FactorBoard, rng: np.random.Generator) -> Progress:
+        from mmcopt import search
+
+        lq = f.offer(LabelQuadratic)
+        if isinstance(state, FactorBoard):
+            return factor_step(lq, state)
+        gain = search.sweep(working_matrix(lq), state.c, state.G, state.sizes, lq.rules())
+        state.done = gain == 0.0
+        state.gained(lq, gain)
+        return state.progress(lq)
+
+    def outcome(self, f: Any, state: Board | FactorBoard) -> Status | None:
+        return Status.CONVERGED if state.done else None
+
+    def finish(self, f: Any, state: Board | FactorBoard) -> Progress | None:
+        if isinstance(state, FactorBoard) or not self.swaps:
+            return None
+        return self.descend(f.offer(LabelQuadratic), state)

@@ -1,0 +1,37 @@
+"""Fixtures for all tests."""
+
+import os
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import hypothesis
+import pytest
+
+# The first example may import or compile, and a run must not depend on luck.
+hypothesis.settings.register_profile("mmcopt", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("mmcopt")
+
+if os.environ.get("MMCOPT_DATA"):  # tests may change the working directory
+    os.environ["MMCOPT_DATA"] = str(pathlib.Path(os.environ["MMCOPT_DATA"]).expanduser().absolute())
+
+
+@pytest.fixture
+def shared_data() -> Callable[[str], tuple[Any, Any]]:
+    """Load a set of MMCOPT_DATA by name, with options if need be: ``shared_data("mnist:n=500")``.
+
+    The test skips when MMCOPT_DATA is unset, and fails when it is set but the set is missing.
+    """
+
+    def load(name: str) -> tuple[Any, Any]:
+        from mmcopt import datasets
+
+        folder = os.environ.get("MMCOPT_DATA")
+        if not folder:
+            pytest.skip(f"{name} needs a folder of data sets in MMCOPT_DATA")
+        file = pathlib.Path(folder) / f"{name.partition(':')[0]}.npz"
+        if not file.is_file():
+            pytest.fail(f"MMCOPT_DATA is set, but {file} is missing")
+        return datasets.load(name)
+
+    return load
