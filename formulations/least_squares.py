@@ -141,7 +141,7 @@ class LeastSquares(Formulation):
     def low_rank(self) -> bool:
         """Whether R is held as a factor: Nystroem kernels, and linear ones with few features."""
         asked = "nystroem" in repr(self.kernel)
-        if asked:
+        if asked and self.fitted.features() is not None:  # a sum with a dense kernel has none
             return True
         return isinstance(self.kernel, Linear) and not is_sparse(self.X) \
             and 4 * self.X.shape[1] < self.n
@@ -151,9 +151,14 @@ class LeastSquares(Formulation):
         from scipy.linalg import solve_triangular
 
         Phi = self.fitted.features()
-        if not float(np.abs(Phi).max()) > 0.0:
-            raise DataError(f"{type(self).__name__}: all features are zero after centring; check "
-                            "for identical rows.")
+        if not is_sparse(self.X) and not isinstance(self.kernel, Precomputed) \
+                and (self.X == self.X[0]).all():
+            raise DataError(f"{type(self).__name__}: all rows of X are identical, so nothing tells "
+                            "the samples apart.")
+        if float(np.ptp(Phi, axis=0).max(initial=0.0)) <= 1e-12 * float(np.abs(Phi).max(initial=0)):
+            raise DataError(f"{type(self).__name__}: the kernel features are constant, so nothing "
+                            "tells the samples apart; check for identical rows, or change the "
+                            "kernel.")
         gram = Phi.T @ Phi
         gram[np.diag_indices(len(gram))] += self.shift
         L = np.linalg.cholesky(gram)

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt.capabilities import Bounded, LinearSystem
-from mmcopt.checks import data_matrix, encode_labels, real
+from mmcopt.checks import data_matrix, encode_labels, integer, real
+from mmcopt.errors import DataError
 from mmcopt.kernels import Gaussian, as_kernel
 from mmcopt.linalg import UNIT
 from mmcopt.modeling import Formulation, Statement, cached
@@ -35,9 +36,13 @@ class LeastSquaresFit(Formulation):
         owner = type(self).__name__
         self.X = data_matrix(X, owner=owner)
         self.n = int(self.X.shape[0])
-        self.y = encode_labels(y, self.n, owner=owner)[0] if np.asarray(y).dtype.kind != "i" \
-            else np.asarray(y, dtype=np.int64)
-        self.n_clusters = n_clusters
+        integer(2).check(owner, "n_clusters", n_clusters)
+        self.n_clusters = int(n_clusters)
+        codes, values = encode_labels(y, self.n, owner=owner)
+        self.y = np.array(y, dtype=np.int64) if np.asarray(y).dtype.kind == "i" else codes
+        if len(values) > n_clusters or self.y.min() < 0 or self.y.max() >= n_clusters:
+            raise DataError(f"{owner}: y must hold labels 0..{n_clusters - 1} (n_clusters is "
+                            f"{n_clusters}); got {values[0]} to {values[-1]}.")
         self.kernel = as_kernel(kernel)
         real(0, open_low=True).check(owner, "lam", lam)
         self.lam = float(lam)

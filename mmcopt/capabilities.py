@@ -130,7 +130,7 @@ class LabelQuadratic(Capability):
         return self.trivial() if callable(self.trivial) else self.trivial
 
     @property
-    def _memo(self) -> dict[str, Any]:
+    def _memo(self) -> dict[Any, Any]:
         return self._cache  # type: ignore[attr-defined,no-any-return]
 
     @property
@@ -147,15 +147,9 @@ class LabelQuadratic(Capability):
 
     # ------------------------------------------------------------ values
 
-    def indicator(self, c: Ints) -> Floats:
-        """The n x k matrix of 0/1 indicators."""
-        Z = np.zeros((self.n, self.k))
-        Z[np.arange(self.n), c] = 1.0
-        return Z
-
     def value(self, c: Ints) -> float:
         """Objective of node labels, in float64."""
-        return self.constant - self.scale * self.matrix.association(self.indicator(c))
+        return self.constant - self.scale * self.matrix.within(np.asarray(c, dtype=np.int64), self.k)
 
     def objective(self, point: Ints) -> float:
         """Objective of a point of whoever made the offer."""
@@ -233,11 +227,12 @@ class LabelQuadratic(Capability):
 
     # ------------------------------------------------------------ other problems
 
-    def contract(self, groups: Ints) -> LabelQuadratic:
+    def contract(self, groups: Ints, dtype: Any = np.float64) -> LabelQuadratic:
         """The same problem with the nodes of each group merged into one.
 
         Merged nodes share a label, so must-links, intersections of partitions and micro-cells are
         all contractions. Groups must not hold two different fixed labels or a cannot-link.
+        ``dtype`` names the copy of W to read.
         """
         groups = np.asarray(groups, dtype=np.int64)
         m = int(groups.max()) + 1
@@ -251,8 +246,25 @@ class LabelQuadratic(Capability):
             raise InfeasibleError("a group to merge holds a cannot-link.")
         weights = np.bincount(groups, weights=self.weights, minlength=m).astype(np.int64)
         return dataclasses.replace(
-            self, W=self.matrix.contract(groups, m), const=self.constant, weights=weights,
+            self, W=self.matrix.contract(groups, m, dtype), const=self.constant, weights=weights,
             fixed=fixed, apart=apart, groups=groups, spread=None, single=False)
+
+    def subset(self, rows: Ints) -> LabelQuadratic:
+        """The problem on some of the nodes, size bounds scaled with their share of the weight.
+
+        W is not recomputed: for R = K (K + lam I)^-1 its submatrix is, up to a factor and the
+        sampling of rows, that of the smaller problem at lam m / n.
+        """
+        weights = self.weights[rows]
+        share = weights.sum() / self.weights.sum()
+        place = np.full(self.n, -1, dtype=np.int64)
+        place[rows] = np.arange(rows.size)
+        apart = place[self.apart]
+        return dataclasses.replace(
+            self, W=self.matrix.subset(rows), const=0.0, weights=weights, groups=None,
+            low=np.maximum(1, np.floor(share * self.low)).astype(np.int64),
+            high=np.ceil(share * self.high).astype(np.int64), fixed=self.fixed[rows],
+            apart=apart[(apart >= 0).all(axis=1)], trivial=None)
 
     def smooth(self, t: float) -> LabelQuadratic:
         """The problem with W replaced by W_t = S (S + t (I - S))^-1, S = W scaled into [0, I].
@@ -260,11 +272,14 @@ class LabelQuadratic(Capability):
         For W = K (K + lam I)^-1 this is the problem at ``t * lam``: larger t keeps fewer
         directions of W alive, and the landscape has fewer local optima (graduated
         non-convexity). One Cholesky inverse: W_t = (t A^-1 - I) / (t - 1), A = t I - (t - 1) S.
+        Held in the working precision, and kept.
         """
         from mmcopt.linalg import largest_eigenvalue, smallest_eigenvalue, spd_inverse
 
         if t <= 1.0:
             return self
+        if ("smooth", t) in self._memo:
+            return self._memo["smooth", t]  # type: ignore[no-any-return]
         W = self.matrix.dense()
         low, high = self.spread or (smallest_eigenvalue(W), largest_eigenvalue(W))
         A = W * (-(t - 1.0) / (high - low))
@@ -273,9 +288,33 @@ class LabelQuadratic(Capability):
         Wt = spd_inverse(A)
         Wt *= t / (t - 1.0)
         Wt[diagonal] -= 1.0 / (t - 1.0)
-        return dataclasses.replace(self, W=Dense.trusted(Wt), spread=(0.0, 1.0), trivial=None)
+        out = dataclasses.replace(self, W=Dense.trusted(Wt.astype(self.dtype)), spread=(0.0, 1.0),
+                                  trivial=None)
+        self._memo["smooth", t] = out
+        return out
+
+    def smoothing(self, alive: int) -> float:
+        """The t at which about ``alive`` eigenvalues of W_t are above one half; at least 2.
+
+        Read off the spectrum of W_t at t = 1e4, whose leading eigenvalues are well apart even when
+        those of W crowd at 1, by subspace iteration.
+        """
+        key = ("smoothing", alive)
+        if key not in self._memo:
+            far = 1e4
+            W = self.smooth(far).matrix.dense(self.dtype)
+            j = min(self.n - 1, alive)
+            X = np.random.default_rng(0).standard_normal((self.n, min(self.n, j + 10)))
+            for _ in range(4):
+                X = np.linalg.qr(W @ X.astype(W.dtype))[0]
+            w = np.sort(np.linalg.eigvalsh((X.T @ (W @ X)).astype(np.float64)))[::-1]
+            half = float(np.clip(w[min(j, w.size - 1)], 1e-12, 1 - 1e-12))
+            self._memo[key] = max(2.0, far * half / (1.0 - half))
+            self._memo.pop(("smooth", far), None)  # another thread may have been faster
+        return float(self._memo[key])
 
 
 def _ints(value: Any, size: int, default: int) -> Ints:
     out = np.full(size, default) if value is None else np.broadcast_to(np.asarray(value), (size,))
-    return np.ascontiguousarray(out, dtype=np.int64)
+    # A copy of our own: read-only arrays would compile every loop a second time.
+    return np.array(out, dtype=np.int64, order="C")

@@ -23,20 +23,29 @@ from mmcopt.modeling import Formulation
 from mmcopt.result import Certificate, Check, Report, Result, Status
 from mmcopt.starts import coded_labels
 
+# What NumPy raises on points and duals that are not of the problem's form: forged, or of a file.
+MALFORMED = (ValueError, IndexError, KeyError, TypeError, np.linalg.LinAlgError)
 EIG_DENSE = 3000  # rows up to which the eigenvalue bound is attached to every result
 
 Bound = Callable[[Any, dict[str, Any], dict[str, Any]], float]
 
 
 def largest_square_sum(low: Any, high: Any, total: int) -> float:
-    """Largest sum of squared sizes within bounds: fill one cluster after another to its top."""
-    sizes = np.array(low, dtype=np.int64)
-    left = total - int(sizes.sum())
-    for h in np.argsort(-np.asarray(high)):
+    """Bound on the sum of squared sizes within bounds: fill one cluster after another to its top.
+
+    Exact when the clusters can be ordered so that low and high both fall: the sizes so filled
+    majorise all others. Otherwise s^2 <= (low + high) s - low high is what is maximised.
+    """
+    low, high = np.asarray(low, dtype=np.int64), np.asarray(high, dtype=np.int64)
+    order = np.lexsort((-low, -high))
+    exact = bool((np.diff(low[order]) <= 0).all())
+    sizes, left = low.copy(), total - int(low.sum())
+    for h in order if exact else np.argsort(-(low + high)):
         step = min(left, int(high[h] - sizes[h]))
         sizes[h] += step
         left -= step
-    return float((sizes.astype(np.float64) ** 2).sum())
+    squares = sizes * sizes if exact else (low + high) * sizes - low * high
+    return float(squares.sum())
 
 
 def eig_bound(f: Any, options: dict[str, Any], duals: dict[str, Any]) -> float:
@@ -81,6 +90,8 @@ def trivial_bound(f: Any, options: dict[str, Any], duals: dict[str, Any]) -> flo
 def enumeration_bound(f: Any, options: dict[str, Any], duals: dict[str, Any]) -> float:
     """The minimum over all labelings, less the rounding of the objective."""
     lq = f.offer(LabelQuadratic)
+    if enumeration.count_labelings(lq) > enumeration.LIMIT:
+        return -math.inf
     best, _ = enumeration.minimum(lq)
     return best - rounding(lq)
 
@@ -199,7 +210,9 @@ def tighten(result: Result, *, time_limit: float | None = None, improve: bool = 
     if nodes is not None and value < result.objective - rounding(lq):
         point = lq.expand(nodes)
         better = replace(result, point=point, labels=point, objective=f.objective(point),
-                         violation=f.violation(point), incumbent=None)
+                         violation=f.violation(point), incumbent=None, classes=None)
+        if result.classes is not None and len(result.classes) == f.n_clusters:
+            better = better.with_labels(result.classes)
         if improve:
             return replace(better, status=Status.CERTIFIED, message="better labels were found "
                            "while certifying, and adopted")
@@ -220,6 +233,9 @@ def verify(result: Result) -> Report:
         objective, violation = fresh.objective(result.point), fresh.violation(result.point)
         checks.append(_close("objective", result.objective, objective))
         checks.append(_close("violation", result.violation, violation))
+        named = fresh.labels(result.point)
+        named = named if result.classes is None else np.asarray(result.classes)[named]
+        checks.append(Check("labels", np.array_equal(named, result.labels), "those of the point"))
         if result.lower_bound is None:
             checks.append(Check("bound", True, "none claimed"))
         elif result.certificate is None or result.certificate.kind not in BOUNDS:
@@ -230,8 +246,8 @@ def verify(result: Result) -> Report:
             ok = result.lower_bound <= bound + 1e-9 * (1 + abs(bound))
             checks.append(Check("bound", ok, f"claimed {result.lower_bound:.12g}, recomputed "
                                              f"{bound:.12g} from its {c.kind} certificate"))
-    except MMCError as e:
-        checks.append(Check("rebuild", False, str(e)))
+    except (MMCError, *MALFORMED) as e:
+        checks.append(Check("rebuild", False, f"{type(e).__name__}: {e}"))
     return Report(tuple(checks))
 
 

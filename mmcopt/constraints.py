@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mmcopt.checks import real
 from mmcopt.errors import InfeasibleError, ParameterError
 
 Ints = NDArray[np.int64]
@@ -34,18 +36,21 @@ class Sizes:
     def __post_init__(self) -> None:
         for name in ("low", "high", "exact"):
             value = getattr(self, name)
-            if isinstance(value, Iterable):
-                object.__setattr__(self, name, tuple(int(v) for v in value))
-            elif value is not None and (isinstance(value, bool) or int(value) != value):
+            if value is None:
+                continue
+            many = isinstance(value, Iterable) and not isinstance(value, str)
+            each = tuple(value) if many else (value,)
+            if not all(map(_whole, each)):
                 raise ParameterError(f"Sizes: {name} must be an integer, or one a cluster; "
                                      f"got {value!r}.")
+            object.__setattr__(self, name, tuple(map(int, each)) if many else int(value))
         given = [self.low is not None or self.high is not None, self.within is not None,
                  self.exact is not None]
         if sum(given) != 1:
             raise ParameterError("Sizes: give low and/or high, or within, or exact, and one of "
                                  f"these only; got {self}.")
-        if self.within is not None and not 0 <= self.within:
-            raise ParameterError(f"Sizes: within must be a share of at least 0; got {self.within}.")
+        if self.within is not None:
+            real(0).check("Sizes", "within", self.within)
 
     def bounds(self, n: int, k: int) -> tuple[Ints, Ints]:
         """Smallest and largest size of each cluster for n samples."""
@@ -66,6 +71,12 @@ class Sizes:
         return np.broadcast_to(np.asarray(value, dtype=np.int64), (k,)).copy()
 
 
+def _whole(value: Any) -> bool:
+    """Whether a value is an integer, of any type but bool."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool) \
+        and float(value).is_integer()
+
+
 @dataclass(frozen=True)
 class Known:
     """Samples whose labels are given: ``{index: label}``, or an array with -1 where unknown."""
@@ -77,6 +88,9 @@ class Known:
         out = np.full(n, -1, dtype=np.int64)
         if isinstance(self.labels, Mapping):
             for i, label in self.labels.items():
+                if not (_whole(i) and _whole(label)):
+                    raise ParameterError("Known: samples and labels must be integers; "
+                                         f"got {i!r}: {label!r}.")
                 if not 0 <= i < n:
                     raise ParameterError(f"Known: sample {i} does not exist; "
                                          f"indices run from 0 to {n - 1}.")
@@ -86,6 +100,9 @@ class Known:
             if given.shape != (n,):
                 raise ParameterError(f"Known: an array must hold one label a sample ({n}), with -1 "
                                      f"where unknown; got shape {given.shape}.")
+            if not all(map(_whole, given.tolist())):
+                raise ParameterError("Known: labels must be integers, -1 where unknown; "
+                                     f"got dtype {given.dtype}.")
             out[:] = given
         wrong = out[(out >= k) | (out < -1)]
         if wrong.size:
@@ -99,8 +116,12 @@ class _Pairs:
     pairs: Any
 
     def __post_init__(self) -> None:
-        pairs = tuple((int(i), int(j)) for i, j in self.pairs)
-        object.__setattr__(self, "pairs", pairs)
+        pairs = tuple(map(tuple, self.pairs))
+        odd = [p for p in pairs if len(p) != 2 or not all(map(_whole, p))]
+        if odd:
+            raise ParameterError(f"{type(self).__name__}: each link must be a pair of sample "
+                                 f"indices; got {odd[0]!r}.")
+        object.__setattr__(self, "pairs", tuple((int(i), int(j)) for i, j in pairs))
 
     def array(self, n: int) -> Ints:
         """The pairs as an (m, 2) array, checked against the number of samples."""
@@ -248,3 +269,8 @@ def _check_room(weights: Ints, low: Ints, high: Ints, fixed: Ints, m: int, k: in
         h = int(over[0])
         raise InfeasibleError(f"{int(held[h])} samples are known to be in cluster {h}, which may "
                               f"hold {high[h]}; raise its high bound.")
+    needed = int(np.maximum(low, held).sum())
+    if needed > weights.sum():
+        raise InfeasibleError(f"the known labels leave {int(weights[fixed < 0].sum())} free samples, "
+                              f"but the clusters lack {needed - int(held.sum())} to reach their low "
+                              "bounds; lower these.")

@@ -41,6 +41,10 @@ def find_labels(weights: Ints, low: Ints, high: Ints, fixed: Ints, apart: Ints,
 def _balance(c: Ints, low: Ints, high: Ints, fixed: Ints, rng: np.random.Generator) -> Ints:
     k = low.size
     sizes = np.bincount(c, minlength=k)
+    low = np.maximum(low, np.bincount(fixed[fixed >= 0], minlength=k))
+    if low.sum() > c.size:
+        raise InfeasibleError("the known labels leave too few free samples to meet the sizes; "
+                              "widen the sizes.")
     # Targets: clip the sizes into their bounds, then spread what is left over or missing.
     target = np.clip(sizes, low, high)
     while (excess := int(target.sum() - c.size)) != 0:
@@ -56,9 +60,6 @@ def _balance(c: Ints, low: Ints, high: Ints, fixed: Ints, rng: np.random.Generat
             surplus[c[i]] -= 1
             moved.append(i)
     goals = np.repeat(np.arange(k), np.maximum(-surplus, 0))
-    if len(moved) != goals.size:
-        raise InfeasibleError("the known labels leave too few free samples to meet the sizes; "
-                              "widen the sizes.")
     c = c.astype(np.int64)
     c[np.array(moved, dtype=np.int64)] = rng.permutation(goals)
     return c

@@ -180,6 +180,9 @@ class Formulation(ABC):
 
 
 def _digest(digest: Any, value: Any) -> None:
+    """Feed a value in a form from which it could be read back, so that no two values agree."""
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, np.ndarray):
         digest.update(f"{value.dtype.str}{value.shape}".encode())
         digest.update(np.ascontiguousarray(value).data)
@@ -187,10 +190,12 @@ def _digest(digest: Any, value: Any) -> None:
         for part in (value.data, value.indices, value.indptr, np.array(value.shape)):
             _digest(digest, np.asarray(part))
     elif isinstance(value, dict):
+        digest.update(f"{{{len(value)}".encode())
         for key in sorted(value, key=str):
-            digest.update(str(key).encode())
+            _digest(digest, key)
             _digest(digest, value[key])
     elif isinstance(value, list | tuple):
+        digest.update(f"[{len(value)}".encode())
         for item in value:
             _digest(digest, item)
     elif hasattr(value, "as_dict"):
@@ -199,7 +204,8 @@ def _digest(digest: Any, value: Any) -> None:
         digest.update(type(value).__name__.encode())
         _digest(digest, {f: getattr(value, f) for f in value.__dataclass_fields__})
     else:
-        digest.update(repr(value).encode())
+        text = repr(value)
+        digest.update(f"{len(text)}:{text}".encode())
 
 
 def _short(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import importlib
 from typing import TYPE_CHECKING, Any
@@ -89,7 +90,14 @@ def check_pair(problem: Any, chosen: Solver) -> None:
 
 
 def _default_refusal(cls: type[Solver], problem: Any) -> str | None:
-    return cls().refuses(problem)
+    required = [f.name for f in dataclasses.fields(cls)  # type: ignore[arg-type]
+                if f.default is f.default_factory is dataclasses.MISSING]
+    if not required:
+        return cls().refuses(problem)
+    for kind in cls.needs:  # all that can be said without an object
+        if problem.offer(kind) is None:
+            return f"it needs {kind.__name__}, which this {type(problem).__name__} does not offer."
+    return None
 
 
 class Fits(dict[str, str | None]):

@@ -166,7 +166,8 @@ class Result:
                                     "these have different fingerprints.")
         rank = [(not r.feasible, r.objective) for r in (self, other)]
         best, rest = (self, other) if rank[0] <= rank[1] else (other, self)
-        if rest.lower_bound is None or (best.lower_bound or -np.inf) >= rest.lower_bound:
+        if rest.lower_bound is None or (best.lower_bound is not None
+                                        and best.lower_bound >= rest.lower_bound):
             return best
         return dataclasses.replace(best, lower_bound=rest.lower_bound,
                                    certificate=rest.certificate)
@@ -205,4 +206,5 @@ class Result:
         """The same result, whose ``labels`` and predictions use the given class values."""
         if self.labels is None:
             raise DataError("this result has no labels.")
-        return dataclasses.replace(self, classes=values)
+        codes = self.formulation.labels(self.point)
+        return dataclasses.replace(self, labels=np.asarray(values)[codes], classes=values)

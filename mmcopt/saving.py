@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import zipfile
+import zlib
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,11 @@ from mmcopt.kernels import Kernel
 from mmcopt.result import Certificate, History, Result, Status
 
 VERSION = 1
+# What zip, zlib, NumPy and JSON raise on a file that is damaged or something else.
+BROKEN = (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error)
+HEAD = ("formulation", "fingerprint", "params", "certificate", "status", "history")
+FIELDS = ("solver", "point", "labels", "objective", "violation", "message", "lower_bound",
+          "trivial_bound", "timing", "seed", "classes")
 CONSTRAINTS = {c.__name__: c for c in (constraints.Sizes, constraints.Known, constraints.MustLink,
                                        constraints.CannotLink)}
 
@@ -29,6 +36,8 @@ def _pack(value: Any, arrays: dict[str, Any]) -> Any:
         value = value.item()
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    if isinstance(value, np.ndarray) and value.dtype.hasobject:  # NumPy would pickle it
+        return {"objects": [_pack(v, arrays) for v in value.tolist()]}
     if isinstance(value, np.ndarray):
         name = f"array{len(arrays)}"
         arrays[name] = value
@@ -55,6 +64,8 @@ def _unpack(value: Any, arrays: Any) -> Any:
         return value
     if "array" in value:
         return arrays[value["array"]]
+    if "objects" in value:
+        return np.array([_unpack(v, arrays) for v in value["objects"]], dtype=object)
     if "csr" in value:
         from scipy.sparse import csr_matrix
 
@@ -82,8 +93,7 @@ def save(result: Result, path: Any, *, data: bool = True) -> None:
             "fingerprint": c.fingerprint},
         "status": result.status.name, "history": _pack(result.history.to_dict(), arrays),
     }
-    for name in ("solver", "point", "labels", "objective", "violation", "message", "lower_bound",
-                 "trivial_bound", "timing", "seed", "classes"):
+    for name in FIELDS:
         document[name] = _pack(getattr(result, name), arrays)
     with open(path, "wb") as file:
         np.savez_compressed(file, document=np.array(json.dumps(document)), **arrays)
@@ -98,11 +108,18 @@ def load(path: Any, *, problem: Any = None) -> Result:
         with np.load(path, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files if name != "document"}
             document = json.loads(str(archive["document"]))
-    except (OSError, ValueError, KeyError) as e:
+    except FileNotFoundError as e:
+        raise DataError(f"there is no file {path}.") from e
+    except BROKEN as e:
         raise DataError(f"{path} is not a saved result: {e}.") from e
+    if not isinstance(document, dict):
+        raise DataError(f"{path} is not a saved result: its description is no mapping.")
     if document.get("mmcopt") != VERSION:
         raise DataError(f"{path} was saved in format {document.get('mmcopt')!r}; "
                         f"this version reads format {VERSION}.")
+    missing = [name for name in (*HEAD, *FIELDS) if name not in document]
+    if missing:
+        raise DataError(f"{path} is not a saved result: it has no {missing[0]!r}.")
     if problem is None:
         if document["params"] is None:
             raise DataError(f"{path} was saved without data; "
@@ -119,8 +136,6 @@ def load(path: Any, *, problem: Any = None) -> Result:
     columns = _unpack(document["history"], arrays)
     rows = [dict(zip(columns, map(float, row), strict=True))
             for row in zip(*columns.values(), strict=True)]
-    rest = {name: _unpack(document[name], arrays)
-            for name in ("solver", "point", "labels", "objective", "violation", "message",
-                         "lower_bound", "trivial_bound", "timing", "seed", "classes")}
+    rest = {name: _unpack(document[name], arrays) for name in FIELDS}
     return Result(problem, status=Status[document["status"]], certificate=certificate,
                   history=History(rows), **rest)

@@ -41,6 +41,7 @@ class Progress:
     extras: dict[str, float] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, kw_only=True)
 class Solver(ABC):
     """A method: frozen hyper-parameters, and four functions that the driver calls.
 
@@ -134,13 +135,29 @@ class Run:
 Record = Callable[[dict[str, float]], None]
 
 
-def run(solver: Solver, f: Any, init: Any, rng: np.random.Generator, budget: Budget,
+_enclosing = threading.local()  # the budget of the run that this thread is in
+
+
+def run(solver: Solver, f: Any, init: Any, rng: np.random.Generator, budget: Budget | None = None,
         record: Record | None = None) -> Run:
     """Run one restart of a solver to its end: the loop behind `solve`, and for inner solvers.
 
-    At least `begin` is always done. Ctrl-C sets the budget's stop signal, so that every run under
-    it ends with its best point.
+    Without a budget of its own a run inside a step shares the deadline and the stop signal of the
+    run around it. At least `begin` is always done. Ctrl-C sets the stop signal, so that every run
+    under it ends with its best point.
     """
+    outer: Budget | None = getattr(_enclosing, "budget", None)
+    if budget is None:
+        budget = Budget() if outer is None else outer.within(math.inf)
+    _enclosing.budget = budget
+    try:
+        return _loop(solver, f, init, rng, budget, record)
+    finally:
+        _enclosing.budget = outer
+
+
+def _loop(solver: Solver, f: Any, init: Any, rng: np.random.Generator, budget: Budget,
+          record: Record | None) -> Run:
     best = Run(math.inf, None, Status.CONVERGED, 0)
     started = time.perf_counter()
     try:
@@ -164,6 +181,7 @@ def run(solver: Solver, f: Any, init: Any, rng: np.random.Generator, budget: Bud
         best.status = Status.INTERRUPTED
         if best.point is None:
             raise
+        return best  # the step may have left its state half changed, so nothing is built on it
     closing = time.perf_counter()
     last = solver.finish(f, progress.state)
     if last is not None:
@@ -182,7 +200,8 @@ def _keep(best: Run, progress: Progress) -> None:
         # A lazy point may change with the state, so it is read now.
         best.point = progress.point() if callable(progress.point) else progress.point
     if progress.lower_bound is not None:
-        best.lower_bound = max(progress.lower_bound, best.lower_bound or -math.inf)
+        known = -math.inf if best.lower_bound is None else best.lower_bound
+        best.lower_bound = max(progress.lower_bound, known)
 
 
 # ---------------------------------------------------------------- solve
@@ -262,6 +281,7 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Any
     optional(integer(1)).check("solve", "max_iter", max_iter)
     optional(real(0)).check("solve", "time_limit", time_limit)
     real(0).check("solve", "gap_tol", gap_tol)
+    optional(integer(-1)).check("solve", "n_jobs", n_jobs)
     origin = time.perf_counter()
     if not isinstance(problem, Formulation):
         raise ParameterError("solve: problem must be a Formulation such as LeastSquares(X); "
@@ -293,8 +313,9 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Any
 
 
 def _seed_sequence(seed: Any) -> np.random.SeedSequence:
-    if isinstance(seed, np.random.SeedSequence):
-        return seed
+    if isinstance(seed, np.random.SeedSequence):  # a fresh one: spawning would change the caller's
+        return np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key,
+                                      pool_size=seed.pool_size)
     if isinstance(seed, np.random.Generator):
         return np.random.SeedSequence(int(seed.integers(2**63)))
     optional(integer(0)).check("solve", "seed", seed)

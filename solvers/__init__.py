@@ -1,13 +1,16 @@
 """The methods: one file each. A class registers itself when its file is imported."""
 
+from mmcopt.solvers.annealing import Annealing
 from mmcopt.solvers.brute_force import BruteForce
+from mmcopt.solvers.continuation import Continuation
 from mmcopt.solvers.direct import Direct
 from mmcopt.solvers.evolutionary import Evolutionary
 from mmcopt.solvers.kernighan_lin import KernighanLin
+from mmcopt.solvers.memetic import Memetic
 from mmcopt.solvers.shaking import Shaking
 from mmcopt.solvers.steepest_descent import SteepestDescent
 from mmcopt.solvers.stochastic_descent import StochasticDescent
 from mmcopt.solvers.tabu import Tabu
 
-__all__ = ["BruteForce", "Direct", "Evolutionary", "KernighanLin", "Shaking", "SteepestDescent",
-           "StochasticDescent", "Tabu"]
+__all__ = ["Annealing", "BruteForce", "Continuation", "Direct", "Evolutionary", "KernighanLin",
+           "Memetic", "Shaking", "SteepestDescent", "StochasticDescent", "Tabu"]

@@ -8,19 +8,22 @@ from typing import Any
 import numpy as np
 
 from mmcopt.capabilities import LabelQuadratic
-from mmcopt.checks import hyper, integer, optional, real
+from mmcopt.checks import flag, hyper, integer, optional, real
 from mmcopt.labelsearch import Board, LabelSearch, working_matrix
 from mmcopt.result import Status
 from mmcopt.solving import Progress
+
+WORK = 100_000_000  # scores looked at in one driver step; the next one starts from the best state
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tabu(LabelSearch):
     """Always take the best move, even uphill; a sample that moved must rest for a while.
 
-    ``length`` n moves in all, then a descent; the end is a local optimum of moves and swaps. A
-    sample may move before its rest is over when that beats the best value met. Tight sizes are
-    overstepped by one sample between two moves. A driver step is n/2 moves of O(n k) each.
+    ``length`` n moves in all, then, with ``polish``, a descent to a local optimum of moves and swaps.
+    A sample may move before its rest is over when that beats the best value met. Tight sizes are
+    overstepped by one sample between two moves. A move costs O(n k); a driver step is 1e8 / (n k)
+    moves and begins at the best labels met.
 
     Examples
     --------
@@ -35,23 +38,27 @@ class Tabu(LabelSearch):
     """
 
     length: float = hyper(10.0, real(0, open_low=True), "moves, as a multiple of n")
-    tenure: int | None = hyper(None, optional(integer(1)), "steps of rest; None: n/8 + 2, <= 20")
+    tenure: int | None = hyper(None, optional(integer(1)), "steps of rest; None: n/50, at least 5")
+    polish: bool = hyper(True, flag(), "end in a local optimum of moves and swaps")
 
     def step(self, f: Any, state: Board, rng: np.random.Generator) -> Progress:
         from mmcopt import search
 
         lq = f.offer(LabelQuadratic)
-        tenure = min(20, lq.n // 8 + 2) if self.tenure is None else self.tenure
-        steps = max(1, min(lq.n // 2 + 1, round(self.length * lq.n) - state.count))
+        tenure = max(min(5, lq.n // 3), lq.n // 50, 1) if self.tenure is None else self.tenure
+        steps = max(1, min(max(50, WORK // (lq.n * lq.k)), self._moves(lq) - state.count))
         gain = search.tabu(working_matrix(lq), state.c, state.G, state.sizes, lq.rules(), steps,
                            tenure, state.rng)
         state.count += steps
         state.gained(lq, gain)
         return state.progress(lq)
 
+    def _moves(self, lq: LabelQuadratic) -> int:
+        return max(1, round(self.length * lq.n))
+
     def outcome(self, f: Any, state: Board) -> Status | None:
-        n = f.offer(LabelQuadratic).n
-        return Status.CONVERGED if state.count >= round(self.length * n) else None
+        done = state.count >= self._moves(f.offer(LabelQuadratic))
+        return Status.CONVERGED if done else None
 
     def finish(self, f: Any, state: Board) -> Progress | None:
-        return self.descend(f.offer(LabelQuadratic), state)
+        return self.descend(f.offer(LabelQuadratic), state) if self.polish else None

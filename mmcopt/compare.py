@@ -1,0 +1,326 @@
+"""Solvers side by side on problems: one row a run, each with its bound and its time.
+
+Kernels, offers and compiled loops are made before any clock starts, so that the seconds of a row
+are those of its search.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mmcopt.capabilities import LabelQuadratic
+from mmcopt.checks import integer, optional, real
+from mmcopt.comparison import Comparison, Row
+from mmcopt.errors import BackendError, DataError, IncompatibleError, ParameterError
+from mmcopt.modeling import Formulation
+from mmcopt.registry import resolve_solver
+from mmcopt.result import Status
+from mmcopt.solving import Solver, repr_solver, solve
+
+__all__ = ["Comparison", "Watch", "compare"]
+
+
+class Watch:
+    """What a comparison reports while it runs; override what is of interest.
+
+    Calls may come from several threads.
+    """
+
+    def preparing(self, problem: str, solver: str) -> None:
+        """Called before the kernel, offer and compiled loops of a pair are made."""
+
+    def begin(self, runs: int) -> None:
+        """Called once before the first run."""
+
+    def stepped(self, problem: str, solver: str, seed: Any, row: dict[str, float]) -> None:
+        """Called with each row of the history of each run."""
+
+    def finished(self, row: Row) -> None:
+        """Called with each new row of the table."""
+
+    def close(self) -> None:
+        """Called at the end."""
+
+
+class _Line(Watch):
+    """One line on standard error, redrawn in place."""
+
+    def __init__(self) -> None:
+        self.done = self.runs = 0
+
+    def begin(self, runs: int) -> None:
+        self.runs = runs
+
+    def finished(self, row: Row) -> None:
+        self.done += 1
+        sys.stderr.write(f"\rcompare: {self.done} of {self.runs} runs, last {row['solver']} on "
+                         f"{row['problem']}, seed {row['seed']}   ")
+        sys.stderr.flush()
+
+    def close(self) -> None:
+        if self.done:
+            sys.stderr.write("\n")
+
+
+# ---------------------------------------------------------------- running
+
+
+@dataclass(frozen=True)
+class _Task:
+    problem: str
+    solver: str
+    seed: Any
+
+
+class _Runs:
+    """The runs of one comparison, one after another or in threads."""
+
+    def __init__(self, table: Comparison, solvers: dict[str, Solver], watch: Watch,
+                 limits: dict[str, Any]) -> None:
+        self.table, self.solvers, self.watch, self.limits = table, solvers, watch, limits
+        self.prepared: dict[tuple[str, str], float] = {}
+        self.stop = threading.Event()
+        self.lock = threading.Lock()
+        self.running = 0
+
+    def prepare(self) -> None:
+        """Build offers and warm solvers; what the solvers of a problem share is charged to each."""
+        for name, problem in self.table.problems.items():
+            fitting = [s for s in self.solvers if (name, s) in self.prepared]
+            shared = time.perf_counter()
+            offer = problem.offer(LabelQuadratic) if fitting else None
+            if offer is not None and offer.matrix.is_dense:
+                offer.matrix.dense(offer.dtype)
+            shared = time.perf_counter() - shared
+            for s in fitting:
+                self.watch.preparing(name, s)
+                started = time.perf_counter()
+                self.solvers[s].prepare(problem)
+                self.prepared[name, s] = shared + time.perf_counter() - started
+
+    def one(self, task: _Task) -> None:
+        """Do one run and add its row."""
+        def step(row: dict[str, float]) -> bool:
+            self.watch.stepped(task.problem, task.solver, task.seed, row)
+            return self.stop.is_set()
+
+        problem, solver = self.table.problems[task.problem], self.solvers[task.solver]
+        where = (task.problem, task.solver, task.seed)
+        try:
+            result = solve(problem, solver, seed=task.seed, callback=step, **self.limits)
+        except BackendError as e:
+            with self.lock:
+                self.watch.finished(self.table.fail(*where, e))
+            return
+        spent = sum(result.timing.get(phase, 0.0) for phase in ("begin", "steps", "finish"))
+        with self.lock:
+            row = self.table.append(*where, result, self.prepared[where[:2]], spent)
+            self.watch.finished(row)
+        if result.status is Status.INTERRUPTED:
+            self.stop.set()
+
+    def serial(self, tasks: list[_Task]) -> None:
+        """Do the runs one after another."""
+        for task in tasks:
+            if self.stop.is_set():
+                break
+            self.one(task)
+
+    def threaded(self, tasks: list[_Task], n_jobs: int) -> None:
+        """Do the runs in threads with one BLAS thread each."""
+        from joblib import Parallel, delayed
+
+        errors: list[BaseException] = []
+
+        def work(task: _Task) -> None:
+            with self.lock:
+                self.running += 1
+            try:
+                if not self.stop.is_set():
+                    self.one(task)
+            except BaseException as e:  # raised again in the caller's thread below
+                errors.append(e)
+                self.stop.set()
+            finally:
+                with self.lock:
+                    self.running -= 1
+
+        try:
+            Parallel(n_jobs=n_jobs, backend="threading", batch_size=1)(
+                delayed(work)(task) for task in tasks)
+        except KeyboardInterrupt:
+            self.stop.set()
+            give_up = time.perf_counter() + 10.0
+            while self.running and time.perf_counter() < give_up:
+                time.sleep(0.02)  # the runs hand in their best labels first
+            raise
+        if errors:
+            raise errors[0]
+
+
+def compare(problems: Any, solvers: Any, *, seeds: int | Sequence[Any],
+            time_limit: float | None = None, y: Any = None, n_jobs: int | None = None,
+            max_iter: int | None = None, progress: bool | Watch = False) -> Comparison:
+    """Run every solver on every problem from every seed.
+
+    Parameters
+    ----------
+    problems : Formulation, list, or dict of names
+    solvers : Solver or name, list, or dict of names
+    seeds : int or list
+        An integer stands for 0 .. seeds - 1.
+    time_limit, max_iter
+        Limits of each run, as in `mmcopt.solve`.
+    y : labels, or dict of problem name -> labels
+        Known classes, for the adjusted Rand index.
+    n_jobs : int
+        Runs at once, in threads with one BLAS thread each.
+    progress : bool or Watch
+        Show a progress line, or report to an object.
+
+    Returns
+    -------
+    Comparison
+        Pairs that do not fit are left out and listed with their reasons; Ctrl-C returns the runs
+        that are done.
+
+    Examples
+    --------
+    >>> import mmcopt as mm
+    >>> from mmcopt.formulations import LeastSquares
+    >>> X, y = mm.datasets.load("gaussians:n=30,distance=4,seed=0")
+    >>> table = mm.compare(LeastSquares(X), ["Tabu", "Shaking"], seeds=2, y=y)
+    >>> [(row["solver"], row["runs"]) for row in table.summary()]
+    [('Tabu', 2), ('Shaking', 2)]
+    """
+    optional(integer(1)).check("compare", "n_jobs", n_jobs)
+    optional(integer(1)).check("compare", "max_iter", max_iter)
+    optional(real(0)).check("compare", "time_limit", time_limit)
+    named, chosen = _named_problems(problems), _named_solvers(solvers)
+    table = Comparison(named, _truth(named, y))
+    watch = progress if isinstance(progress, Watch) else (_Line() if progress else Watch())
+    runs = _Runs(table, chosen, watch, {"time_limit": time_limit, "max_iter": max_iter})
+    _pair(table, chosen, runs.prepared)
+    tasks = [_Task(p, s, seed) for p in named for seed in _seeds(seeds) for s in chosen
+             if (p, s) in runs.prepared]
+    try:
+        with _one_blas_thread(n_jobs):
+            runs.prepare()
+            watch.begin(len(tasks))
+            runs.serial(tasks) if n_jobs in (None, 1) else runs.threaded(tasks, n_jobs)
+    except KeyboardInterrupt:
+        runs.stop.set()
+    finally:
+        watch.close()
+    table.interrupted = runs.stop.is_set()
+    _sort(table, tasks)
+    return table
+
+
+def _one_blas_thread(n_jobs: int | None) -> AbstractContextManager[Any]:
+    if n_jobs in (None, 1):
+        return nullcontext()
+    from threadpoolctl import threadpool_limits
+
+    return threadpool_limits(limits=1)  # type: ignore[no-any-return]
+
+
+def _seeds(seeds: int | Sequence[Any]) -> list[Any]:
+    if isinstance(seeds, Sequence | np.ndarray):
+        if not len(seeds):
+            raise ParameterError("compare: seeds must name at least one seed; got an empty list.")
+        return [int(s) if isinstance(s, np.integer) else s for s in seeds]
+    integer(1).check("compare", "seeds", seeds)
+    return list(range(seeds))
+
+
+def _listed(given: Any) -> list[Any]:
+    return list(given) if isinstance(given, list | tuple) else [given]
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """Number the later ones of equal names."""
+    seen: dict[str, int] = {}
+    out = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        out.append(name if seen[name] == 1 else f"{name} #{seen[name]}")
+    return out
+
+
+def _named_problems(given: Any) -> dict[str, Formulation]:
+    problems = list(given.values()) if isinstance(given, Mapping) else _listed(given)
+    for f in problems:
+        if not isinstance(f, Formulation):
+            raise ParameterError("compare: problems must be Formulations such as LeastSquares(X); "
+                                 f"got {type(f).__name__}.")
+    if not problems:
+        raise ParameterError("compare: problems must name at least one problem; got none.")
+    if isinstance(given, Mapping):
+        return {str(name): f for name, f in given.items()}
+    names = [type(f).__name__ for f in problems]
+    if len(set(names)) < len(names):
+        sizes = [(getattr(f, "n", None), getattr(f, "n_clusters", None)) for f in problems]
+        names = [name + (f" n={n}" if n else "") + (f" k={k}" if k else "")
+                 for name, (n, k) in zip(names, sizes, strict=True)]
+    return dict(zip(_distinct(names), problems, strict=True))
+
+
+def _named_solvers(given: Any) -> dict[str, Solver]:
+    listed = list(given.values()) if isinstance(given, Mapping) else _listed(given)
+    if not listed or any(s is None for s in listed):
+        raise ParameterError("compare: solvers must be Solvers such as Memetic(), or their names; "
+                             f"got {given!r}.")
+    solvers = [resolve_solver(s, None) for s in listed]
+    names = list(map(str, given)) if isinstance(given, Mapping) \
+        else _distinct([repr_solver(s) for s in solvers])
+    return dict(zip(names, solvers, strict=True))
+
+
+def _truth(problems: Mapping[str, Formulation], y: Any) -> dict[str, Any]:
+    if y is None:
+        return {}
+    given = dict(y) if isinstance(y, Mapping) else dict.fromkeys(problems, y)
+    for name, labels in given.items():
+        if name not in problems:
+            raise ParameterError(f"compare: y names the problem {name!r}; there are "
+                                 f"{', '.join(problems)}.")
+        n = getattr(problems[name], "n", None)
+        if labels is not None and n is not None and len(labels) != n:
+            raise DataError(f"compare: y holds {len(labels)} labels, but {name} has {n} samples; "
+                            "give y as a dict of problem name -> labels.")
+    return given
+
+
+def _pair(table: Comparison, solvers: Mapping[str, Solver],
+          fitting: dict[tuple[str, str], float]) -> None:
+    """List the pairs that fit, and those that do not with the reason."""
+    for p, problem in table.problems.items():
+        for s, solver in solvers.items():
+            reason = solver.refuses(problem)
+            if reason is None:
+                fitting[p, s] = 0.0
+            else:
+                table.refused.append((p, s, reason))
+    if not fitting:
+        reasons = "\n".join(f"  {s} on {p}: {why}" for p, s, why in table.refused)
+        raise IncompatibleError(f"compare: no solver fits any problem.\n{reasons}\n"
+                                "  mmcopt.fits(problem) lists those that do.")
+
+
+def _sort(table: Comparison, tasks: list[_Task]) -> None:
+    """Order the rows by problem, solver and seed, whatever the order of the runs."""
+    place = {(t.problem, t.solver): i for i, t in reversed(list(enumerate(tasks)))}
+    seeds = {str(t.seed): i for i, t in reversed(list(enumerate(tasks)))}
+    both = sorted(zip(table.rows, table.results, strict=True),
+                  key=lambda b: (place[b[0]["problem"], b[0]["solver"]], seeds[str(b[0]["seed"])]))
+    table.rows[:] = [row for row, _ in both]
+    table.results[:] = [result for _, result in both]

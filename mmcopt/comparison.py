@@ -1,0 +1,239 @@
+"""The table that a comparison makes: its rows, its summary, its bounds, and its files."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from mmcopt.errors import BackendError, IncompatibleError, MMCError, ParameterError
+from mmcopt.metrics import adjusted_rand_index
+from mmcopt.modeling import Formulation
+from mmcopt.result import FEASIBLE, Result, Status
+from mmcopt.tables import as_json, markdown_table, text_table
+
+COLUMNS = ("problem", "solver", "seed", "status", "objective", "lower_bound", "gap", "violation",
+           "prepare", "seconds", "time_to_best", "ari")
+SUMMARY = ("problem", "solver", "runs", "best", "mean", "hits", "seconds", "bound", "gap", "ari")
+HIT = 1e-6  # relative distance at which a run has found the best known objective
+SUFFIXES = (".csv", ".json", ".md")
+Row = dict[str, Any]
+
+
+class Comparison:
+    """Rows of runs, and what they say about each solver; printed as the table of `summary`.
+
+    ``rows`` and ``results`` run in parallel (the result of a failed run is None). ``refused``
+    lists (problem, solver, reason) of the pairs that do not fit, ``failures`` those that broke
+    down, and ``interrupted`` says that Ctrl-C ended the comparison early.
+    """
+
+    def __init__(self, problems: Mapping[str, Formulation],
+                 y: Mapping[str, Any] | None = None) -> None:
+        self.problems = dict(problems)
+        self.y = dict(y or {})
+        self.rows: list[Row] = []
+        self.results: list[Result | None] = []
+        self.refused: list[tuple[str, str, str]] = []
+        self.failures: list[tuple[str, str, str]] = []
+        self.interrupted = False
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def add(self, name: str, result: Result, seconds: float | None = None) -> Comparison:
+        """Add the labels of another method, as `mmcopt.evaluate` returned them."""
+        mark = result.formulation.fingerprint
+        known = [p for p, f in self.problems.items() if f.fingerprint == mark]
+        if not known:
+            raise IncompatibleError(f"add({name!r}): the result belongs to a problem that is not "
+                                    f"in this comparison ({', '.join(self.problems)}).")
+        self.append(known[0], name, None, result, None, seconds)
+        return self
+
+    def append(self, problem: str, solver: str, seed: Any, result: Result,
+               prepare: float | None, seconds: float | None) -> Row:
+        """Add one row; its ARI, gap and time to the best labels are worked out here."""
+        y = self.y.get(problem)
+        ari = None if y is None or result.labels is None else adjusted_rand_index(y, result.labels)
+        row = dict(zip(COLUMNS, (
+            problem, solver, seed, str(result.status), result.objective, result.lower_bound,
+            result.gap, result.violation, prepare, seconds, time_to_best(result, seconds), ari),
+            strict=True))
+        self.rows.append(row)
+        self.results.append(result)
+        return row
+
+    def fail(self, problem: str, solver: str, seed: Any, error: MMCError) -> Row:
+        """Add the row of a run that broke down."""
+        row: Row = dict.fromkeys(COLUMNS)
+        row.update(problem=problem, solver=solver, seed=seed, status=str(Status.FAILED))
+        self.rows.append(row)
+        self.results.append(None)
+        self.failures.append((problem, solver, " ".join(str(error).split())))
+        return row
+
+    def best(self, problem: str) -> Result | None:
+        """The feasible result of the smallest objective, over all solvers."""
+        found = [r for row, r in zip(self.rows, self.results, strict=True)
+                 if row["problem"] == problem and r is not None and r.feasible]
+        return min(found, key=lambda r: r.objective, default=None)
+
+    def certify(self, *, time_limit: float | None = None) -> Comparison:
+        """Tighten the bound of each problem and give it to all of its rows.
+
+        A bound speaks about the problem, so it holds whichever solver found the labels. Better
+        labels met on the way become a row of their own.
+        """
+        share = None if time_limit is None else time_limit / len(self.problems)
+        for name in self.problems:
+            found = self.best(name)
+            if found is None:
+                continue
+            started = time.perf_counter()
+            tight = found.certify(time_limit=share, improve=False)
+            if tight.incumbent is not None:
+                self.append(name, "found while certifying", None, tight.incumbent, None,
+                             time.perf_counter() - started)
+            self._raise_bounds(name, tight)
+        return self
+
+    def _raise_bounds(self, problem: str, tight: Result) -> None:
+        for i, (row, r) in enumerate(zip(self.rows, self.results, strict=True)):
+            if row["problem"] != problem or r is None or tight.lower_bound is None:
+                continue
+            if r.lower_bound is None or r.lower_bound < tight.lower_bound:
+                r = dataclasses.replace(r, lower_bound=tight.lower_bound,
+                                        certificate=tight.certificate)
+            if r.status is not Status.EVALUATED and r.gap is not None and r.gap <= 1e-4:
+                r = dataclasses.replace(r, status=Status.CERTIFIED)
+            self.results[i] = r
+            row.update(lower_bound=r.lower_bound, gap=r.gap, status=str(r.status))
+
+    # ------------------------------------------------------------ what it says
+
+    def summary(self) -> list[Row]:
+        """One row a problem and solver.
+
+        ``best`` and ``mean`` objective count feasible runs; ``hits`` is the share of runs within
+        1e-6 (relative) of the best known objective of the problem; ``bound`` is the largest, and
+        ``gap`` that of ``best`` to it.
+        """
+        groups: dict[tuple[str, str], list[Row]] = {}
+        for row in self.rows:
+            groups.setdefault((row["problem"], row["solver"]), []).append(row)
+        return [self._summarise(*key, rows) for key, rows in groups.items()]
+
+    def _summarise(self, problem: str, solver: str, rows: list[Row]) -> Row:
+        known = self.best(problem)
+        values = [r["objective"] for r in rows if _feasible(r)]
+        best = min(values, default=None)
+        bound = max((r["lower_bound"] for r in rows if r["lower_bound"] is not None), default=None)
+        gap = None if best is None or bound is None else (best - bound) / max(abs(best), 1e-10)
+        hits = 0 if known is None else sum(is_hit(v, known.objective) for v in values)
+        return {"problem": problem, "solver": solver, "runs": len(rows), "best": best,
+                "mean": _mean(values), "hits": hits / len(rows),
+                "seconds": _mean([r["seconds"] for r in rows]), "bound": bound, "gap": gap,
+                "ari": _mean([r["ari"] for r in rows])}
+
+    def notes(self) -> list[str]:
+        """What the table does not show: pairs left out, runs that broke, infeasible labels."""
+        out = [f"left out: {s} on {p}: {why}" for p, s, why in self.refused]
+        out += [f"failed: {s} on {p}: {why}" for p, s, why in self.failures]
+        out += [f"infeasible: {r['solver']} on {r['problem']} breaks the constraints "
+                f"(violation {r['violation']:g}), so it has no gap"
+                for r in self.rows if r["violation"] is not None and not _feasible(r)]
+        if self.interrupted:
+            out.append("interrupted: the table holds the runs that were done")
+        return list(dict.fromkeys(out))
+
+    def shown(self) -> list[str]:
+        """Columns of the summary that say something here."""
+        drop = {"problem"} if len(self.problems) == 1 else set()
+        if all(row["ari"] is None for row in self.rows):
+            drop.add("ari")
+        return [c for c in SUMMARY if c not in drop]
+
+    def __str__(self) -> str:
+        return "\n".join([text_table(self.summary(), self.shown()), *self.notes()])
+
+    __repr__ = __str__
+
+    def to_markdown(self) -> str:
+        """The summary as a Markdown table, with the notes below."""
+        table = markdown_table(self.summary(), self.shown())
+        return "\n".join([table, *(f"\n{note}" for note in self.notes())])
+
+    def to_frame(self) -> Any:
+        """All rows as a pandas DataFrame."""
+        try:
+            import pandas
+        except ImportError as e:
+            raise BackendError("to_frame() needs pandas: pip install pandas. Without it, .rows is "
+                               "a list of dictionaries and .save(path) writes a CSV file.") from e
+        return pandas.DataFrame(self.rows, columns=list(COLUMNS))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Rows, summary and notes, as `save` writes them to JSON."""
+        refused = [dict(zip(("problem", "solver", "reason"), r, strict=True)) for r in self.refused]
+        return {"rows": self.rows, "summary": self.summary(), "refused": refused,
+                "notes": self.notes(), "interrupted": self.interrupted}
+
+    def save(self, path: Any) -> None:
+        """Write all rows to .csv, everything to .json, or the summary to .md."""
+        path = check_suffix(path)
+        if path.suffix == ".csv":
+            import csv
+
+            with path.open("w", newline="", encoding="utf-8") as file:
+                writer = csv.DictWriter(file, COLUMNS)
+                writer.writeheader()
+                writer.writerows(self.rows)
+        else:
+            text = as_json(self.as_dict()) if path.suffix == ".json" else self.to_markdown()
+            path.write_text(text + "\n", encoding="utf-8")
+
+    def plot(self, kind: str = "time", ax: Any = None) -> Any:
+        """Draw ``"time"``, ``"profile"`` or ``"box"``; see `mmcopt.plot.plot_comparison`."""
+        from mmcopt.plot import plot_comparison
+
+        return plot_comparison(self, kind=kind, ax=ax)
+
+
+def check_suffix(path: Any) -> pathlib.Path:
+    """A path that `Comparison.save` can write to."""
+    path = pathlib.Path(path)
+    if path.suffix not in SUFFIXES:
+        raise ParameterError(f"save: the file name must end in {', '.join(SUFFIXES)}; "
+                             f"got {str(path)!r}.")
+    return path
+
+
+def is_hit(value: float, best: float) -> bool:
+    """Whether an objective is the best known one, within 1e-6 relative."""
+    return value <= best + HIT * max(abs(best), 1e-10)
+
+
+def _feasible(row: Row) -> bool:
+    return row["violation"] is not None and row["violation"] <= FEASIBLE
+
+
+def _mean(values: list[float | None]) -> float | None:
+    there = [v for v in values if v is not None]
+    return float(np.mean(there)) if there else None
+
+
+def time_to_best(result: Result, seconds: float | None) -> float | None:
+    """Seconds until the final objective was first met; ``seconds`` when the history lacks it."""
+    if not len(result.history):
+        return seconds
+    near = result.history["best"] <= result.objective + 1e-9 * max(1e-10, abs(result.objective))
+    times = result.history["seconds"][near]
+    if not times.size:
+        return seconds
+    first = float(times.min())
+    return first if seconds is None else min(first, seconds)

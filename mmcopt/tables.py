@@ -1,0 +1,102 @@
+"""Rows of dictionaries as aligned text, Markdown and JSON."""
+
+from __future__ import annotations
+
+import enum
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+Row = Mapping[str, Any]
+ABSENT = "-"
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.3g} %"
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.2f}" if value >= 0.1 else f"{value:.4f}"
+
+
+# How the numbers of a column are printed; all others with six digits.
+FORMATS: dict[str, Callable[[float], str]] = {
+    "gap": _percent, "hits": _percent, "seconds": _seconds, "prepare": _seconds,
+    "time_to_best": _seconds, "ari": "{:.3f}".format, "accuracy": _percent,
+}
+
+
+def cell(column: str, value: Any) -> str:
+    """One entry as a reader wants it: a dash where there is no number."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ABSENT
+    if isinstance(value, bool | str | enum.Enum) or not isinstance(value, int | float | np.number):
+        return str(value)
+    if column in FORMATS:
+        return FORMATS[column](float(value))
+    return str(value) if isinstance(value, int | np.integer) else f"{value:.6g}"
+
+
+def _cells(rows: Sequence[Row], columns: Sequence[str]) -> list[list[str]]:
+    return [[cell(c, row.get(c)) for c in columns] for row in rows]
+
+
+def numeric(rows: Sequence[Row], column: str) -> bool:
+    """Whether a column holds numbers, and so is aligned to the right."""
+    return not any(isinstance(row.get(column), str) for row in rows)
+
+
+def text_table(rows: Sequence[Row], columns: Sequence[str]) -> str:
+    """Aligned columns under their names.
+
+    >>> print(text_table([{"solver": "Tabu", "best": 1.5}, {"solver": "Shaking"}],
+    ...                  ["solver", "best"]))
+    solver   best
+    -------  ----
+    Tabu      1.5
+    Shaking     -
+    """
+    body = _cells(rows, columns)
+    widths = [max(len(r[j]) for r in [list(columns), *body]) for j in range(len(columns))]
+    right = [numeric(rows, c) for c in columns]
+
+    def line(cells: Sequence[str]) -> str:
+        parts = [c.rjust(w) if r else c.ljust(w)
+                 for c, w, r in zip(cells, widths, right, strict=True)]
+        return "  ".join(parts).rstrip()
+
+    return "\n".join([line(columns), "  ".join("-" * w for w in widths), *map(line, body)])
+
+
+def markdown_table(rows: Sequence[Row], columns: Sequence[str]) -> str:
+    """A Markdown table; numbers are aligned to the right."""
+    marks = ["---:" if numeric(rows, c) else "---" for c in columns]
+    lines = [list(columns), marks, *_cells(rows, columns)]
+    return "\n".join("| " + " | ".join(c.replace("|", "\\|") for c in r) + " |" for r in lines)
+
+
+def plain(value: Any) -> Any:
+    """Turn a value into what JSON can hold: NaN and infinities become null.
+
+    >>> plain({"gap": float("nan"), "labels": np.array([0, 1])})
+    {'gap': None, 'labels': [0, 1]}
+    """
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
+def as_json(value: Any) -> str:
+    """One JSON document, indented, without NaN."""
+    return json.dumps(plain(value), indent=1, allow_nan=False)
