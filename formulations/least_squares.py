@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mmcopt.capabilities import InnerFit, LabelQuadratic
 from mmcopt.checks import choice, data_matrix, flag, integer, is_sparse, real
-from mmcopt.constraints import (CannotLink, Known, LabelRules, MustLink, Sizes, as_sizes, resolve)
+from mmcopt.constraints import CannotLink, Known, LabelRules, MustLink, Sizes, as_sizes, resolve
 from mmcopt.errors import DataError
 from mmcopt.formulations.least_squares_fit import LeastSquaresFit
 from mmcopt.kernels import Gaussian, Linear, Precomputed, as_kernel
@@ -139,12 +139,10 @@ class LeastSquares(Formulation):
 
     @cached
     def low_rank(self) -> bool:
-        """Whether R is held as a factor: Nystroem kernels, and linear ones with few features."""
-        asked = "nystroem" in repr(self.kernel)
-        if asked and self.fitted.features() is not None:  # a sum with a dense kernel has none
-            return True
-        return isinstance(self.kernel, Linear) and not is_sparse(self.X) \
-            and 4 * self.X.shape[1] < self.n
+        """Whether R is held as a factor: Nystroem kernels, and others with few features."""
+        if not self.fitted.explicit:
+            return False
+        return "nystroem" in repr(self.kernel) or 4 * self.X.shape[1] < self.n
 
     def _factor(self) -> Floats:
         """Psi = Phi L^-T with L L' = Phi'Phi + lam I, so that R = Psi Psi'."""
@@ -221,7 +219,7 @@ class LeastSquares(Formulation):
             const=lambda: (k * n + (4 - k) * W.total()) / unit, k=k, weights=rules.weights,
             low=rules.low, high=rules.high, fixed=rules.fixed, apart=rules.apart,
             scale=4.0 / unit, groups=rules.groups if merged else None,
-            spread=None if merged else (0.0, 1.0), single=(lambda: self._single) if not merged else False,
+            spread=None if merged else (0.0, 1.0), single=False if merged else lambda: self._single,
             trivial=lambda: (k - 2) ** 2 / k * (n - W.total()) / unit)
 
     @property
@@ -319,8 +317,7 @@ class LeastSquares(Formulation):
         return ", ".join(words), tex
 
     def reference(self, labels: Ints | None = None) -> Any:
-        """Return the literal problem: a mixed-integer quadratic, or a convex one for given labels.
-        """
+        """Return the literal mixed-integer problem, or the convex one for given labels."""
         import cvxpy as cp
 
         n, k = self.n, self.n_clusters
@@ -328,7 +325,7 @@ class LeastSquares(Formulation):
         A = cp.Variable((n, k), name="A")
         constraints = []
         if labels is None:
-            Z = cp.Variable((n, k), boolean=True, name="Z")
+            Z: Any = cp.Variable((n, k), boolean=True, name="Z")
             sizes = cp.sum(Z, axis=0)
             constraints = [cp.sum(Z, axis=1) == 1, sizes >= self.rules.low,
                            sizes <= self.rules.high]
@@ -347,7 +344,7 @@ class LeastSquares(Formulation):
             cls(X, 2, kernel=near, lam=0.1),
             cls(X, 3, kernel=near, lam=0.3),
             cls(X, 2, kernel=near, lam=0.1, center=False, sizes=Sizes(within=0.2)),
-            cls(X, 3, kernel=near, lam=0.1, sizes=Sizes(exact=[2, 3, 4])),
+            cls(X, 3, kernel=near, lam=0.1, sizes=Sizes(exact=(2, 3, 4))),
             cls(X, 2, kernel=near + 0.3 * Linear(), scaling="mean", lam=0.01, known={0: 1, 8: 0}),
             cls(X, 3, kernel=near, must_link=[(0, 4), (4, 7)], cannot_link=[(1, 2), (0, 8)]),
             cls(X, 2, kernel=near.nystroem(5), lam=0.1),

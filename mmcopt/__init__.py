@@ -7,6 +7,8 @@ and know how far from optimal the answer can be.
 from __future__ import annotations
 
 import importlib
+import sys
+import types
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -27,8 +29,18 @@ _MODULES = ("constraints", "datasets", "errors", "estimators", "formulations", "
 __all__ = sorted([*_EXPORTS, *_MODULES, "__version__"])
 
 if TYPE_CHECKING:
-    from mmcopt import (constraints, datasets, errors, estimators, formulations, kernels, metrics,
-                        plot, selection, solvers)
+    from mmcopt import (
+        constraints,
+        datasets,
+        errors,
+        estimators,
+        formulations,
+        kernels,
+        metrics,
+        plot,
+        selection,
+        solvers,
+    )
     from mmcopt.capabilities import LabelQuadratic
     from mmcopt.certify import certify, evaluate
     from mmcopt.compare import compare
@@ -52,3 +64,17 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return list(__all__)
+
+
+class _Package(types.ModuleType):
+    """Keeps `mm.certify` and `mm.compare` functions when the modules of these names are imported.
+
+    Importing mmcopt.certify, as every solve does, would otherwise put the module in its place.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _EXPORTS and isinstance(value, types.ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

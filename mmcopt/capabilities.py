@@ -52,7 +52,8 @@ class LinearSystem(Capability):
 
 @dataclass(frozen=True, eq=False)
 class Bounded(Capability):
-    """A bound of the formulation's own: ``bound(duals)`` holds for any duals, whatever made them;
+    """A bound of the formulation's own, ``bound(duals)``, that holds for any duals.
+
     ``duals(point)`` derives some from a point.
     """
 
@@ -115,7 +116,7 @@ class LabelQuadratic(Capability):
     @property
     def matrix(self) -> Symmetric:
         """W behind its common face."""
-        return self.W  # type: ignore[no-any-return]
+        return self.W
 
     @property
     def constant(self) -> float:
@@ -131,7 +132,7 @@ class LabelQuadratic(Capability):
 
     @property
     def _memo(self) -> dict[Any, Any]:
-        return self._cache  # type: ignore[attr-defined,no-any-return]
+        return self.__dict__["_cache"]
 
     @property
     def dtype(self) -> Any:
@@ -149,7 +150,8 @@ class LabelQuadratic(Capability):
 
     def value(self, c: Ints) -> float:
         """Objective of node labels, in float64."""
-        return self.constant - self.scale * self.matrix.within(np.asarray(c, dtype=np.int64), self.k)
+        c = np.asarray(c, dtype=np.int64)
+        return self.constant - self.scale * self.matrix.within(c, self.k)
 
     def objective(self, point: Ints) -> float:
         """Objective of a point of whoever made the offer."""
@@ -279,7 +281,7 @@ class LabelQuadratic(Capability):
         if t <= 1.0:
             return self
         if ("smooth", t) in self._memo:
-            return self._memo["smooth", t]  # type: ignore[no-any-return]
+            return self._memo["smooth", t]
         W = self.matrix.dense()
         low, high = self.spread or (smallest_eigenvalue(W), largest_eigenvalue(W))
         A = W * (-(t - 1.0) / (high - low))

@@ -178,9 +178,9 @@ def evaluate(problem: Formulation, labels: Any) -> Result:
     violation and no gap.
     """
     name = type(problem).__name__
-    _, values = encode_labels(labels, problem.n, owner=name)  # type: ignore[attr-defined]
+    _, values = encode_labels(labels, problem.n, owner=name)
     codes = coded_labels(problem, labels)
-    classes = None if np.array_equal(codes, labels) else values
+    classes = None if codes.tolist() == np.asarray(labels).tolist() else values
     point = problem.from_labels(codes)
     result = Result(problem, "evaluate", point, np.asarray(labels), problem.objective(point),
                     problem.violation(point), Status.EVALUATED, Status.EVALUATED.value,

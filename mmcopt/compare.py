@@ -35,19 +35,19 @@ class Watch:
     """
 
     def preparing(self, problem: str, solver: str) -> None:
-        """Called before the kernel, offer and compiled loops of a pair are made."""
+        """Hear that the kernel, offer and compiled loops of a pair are about to be made."""
 
     def begin(self, runs: int) -> None:
-        """Called once before the first run."""
+        """Hear, once, how many runs follow."""
 
     def stepped(self, problem: str, solver: str, seed: Any, row: dict[str, float]) -> None:
-        """Called with each row of the history of each run."""
+        """Hear each row of the history of each run."""
 
     def finished(self, row: Row) -> None:
-        """Called with each new row of the table."""
+        """Hear each new row of the table."""
 
     def close(self) -> None:
-        """Called at the end."""
+        """Hear that all is over."""
 
 
 class _Line(Watch):
@@ -230,7 +230,7 @@ def _one_blas_thread(n_jobs: int | None) -> AbstractContextManager[Any]:
         return nullcontext()
     from threadpoolctl import threadpool_limits
 
-    return threadpool_limits(limits=1)  # type: ignore[no-any-return]
+    return threadpool_limits(limits=1)
 
 
 def _seeds(seeds: int | Sequence[Any]) -> list[Any]:
@@ -247,7 +247,7 @@ def _listed(given: Any) -> list[Any]:
 
 
 def _distinct(names: list[str]) -> list[str]:
-    """Number the later ones of equal names."""
+    """Add numbers to the later ones of equal names."""
     seen: dict[str, int] = {}
     out = []
     for name in names:

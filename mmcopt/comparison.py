@@ -78,7 +78,7 @@ class Comparison:
         return row
 
     def best(self, problem: str) -> Result | None:
-        """The feasible result of the smallest objective, over all solvers."""
+        """Return the feasible result of the smallest objective, over all solvers."""
         found = [r for row, r in zip(self.rows, self.results, strict=True)
                  if row["problem"] == problem and r is not None and r.feasible]
         return min(found, key=lambda r: r.objective, default=None)
@@ -141,7 +141,7 @@ class Comparison:
                 "ari": _mean([r["ari"] for r in rows])}
 
     def notes(self) -> list[str]:
-        """What the table does not show: pairs left out, runs that broke, infeasible labels."""
+        """Tell what the table does not show: pairs left out, runs that broke, infeasible labels."""
         out = [f"left out: {s} on {p}: {why}" for p, s, why in self.refused]
         out += [f"failed: {s} on {p}: {why}" for p, s, why in self.failures]
         out += [f"infeasible: {r['solver']} on {r['problem']} breaks the constraints "
@@ -164,7 +164,7 @@ class Comparison:
     __repr__ = __str__
 
     def to_markdown(self) -> str:
-        """The summary as a Markdown table, with the notes below."""
+        """Return the summary as a Markdown table, with the notes below."""
         table = markdown_table(self.summary(), self.shown())
         return "\n".join([table, *(f"\n{note}" for note in self.notes())])
 
@@ -175,7 +175,10 @@ class Comparison:
         except ImportError as e:
             raise BackendError("to_frame() needs pandas: pip install pandas. Without it, .rows is "
                                "a list of dictionaries and .save(path) writes a CSV file.") from e
-        return pandas.DataFrame(self.rows, columns=list(COLUMNS))
+        frame = pandas.DataFrame(self.rows, columns=list(COLUMNS))
+        if all(isinstance(row["seed"], int | None) for row in self.rows):
+            frame["seed"] = frame["seed"].astype("Int64")  # keeps integers beside missing ones
+        return frame
 
     def as_dict(self) -> dict[str, Any]:
         """Rows, summary and notes, as `save` writes them to JSON."""
@@ -205,7 +208,7 @@ class Comparison:
 
 
 def check_suffix(path: Any) -> pathlib.Path:
-    """A path that `Comparison.save` can write to."""
+    """Return a path that `Comparison.save` can write to."""
     path = pathlib.Path(path)
     if path.suffix not in SUFFIXES:
         raise ParameterError(f"save: the file name must end in {', '.join(SUFFIXES)}; "

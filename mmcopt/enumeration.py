@@ -21,8 +21,9 @@ def count_labelings(lq: LabelQuadratic) -> int:
 
 
 def chunk(lq: LabelQuadratic, index: int) -> Ints:
-    """Chunk number ``index`` of all labelings, one a row; the first free node keeps label 0 when
-    renaming the clusters changes nothing.
+    """Chunk number ``index`` of all labelings, one a row.
+
+    The first free node keeps label 0 when renaming the clusters changes nothing.
     """
     total = count_labelings(lq)
     codes = np.arange(index * CHUNK, min(total, (index + 1) * CHUNK), dtype=np.int64)

@@ -27,15 +27,15 @@ def find_labels(weights: Ints, low: Ints, high: Ints, fixed: Ints, apart: Ints,
     neighbours = _adjacency(weights.size, apart)
     for attempt in range(TRIES):
         hint = start if attempt == 0 else None
-        c = _place(weights, low, high, fixed, neighbours, rng, hint)
-        if c is not None:
-            return c
-    c = _backtrack(weights, low, high, fixed, neighbours)
-    if c is None:
+        placed = _place(weights, low, high, fixed, neighbours, rng, hint)
+        if placed is not None:
+            return placed
+    found = _backtrack(weights, low, high, fixed, neighbours)
+    if found is None:
         raise InfeasibleError(
             f"no labels were found that meet all sizes, known labels and links at once ({TRIES} "
             f"random tries and {NODES} steps of backtracking); loosen sizes or drop links.")
-    return c
+    return found
 
 
 def _balance(c: Ints, low: Ints, high: Ints, fixed: Ints, rng: np.random.Generator) -> Ints:

@@ -38,7 +38,8 @@ def spd_inverse(A: Floats) -> Floats:
     # A C-ordered symmetric array is its own Fortran-ordered transpose: no copy is made.
     upper, info = potrf(A.T, lower=0, overwrite_a=1, clean=0)
     if info > 0:
-        raise BackendError(f"Cholesky failed at column {info}: the matrix is not positive definite.")
+        raise BackendError(f"Cholesky failed at column {info}: the matrix is not positive "
+                           "definite.")
     inverse, info = potri(upper, lower=0, overwrite_c=1)
     if info != 0:
         raise BackendError(f"LAPACK potri failed with info = {info}.")

@@ -241,7 +241,7 @@ class Sparse(Symmetric):
 
     def dense(self, dtype: Any = np.float64) -> Floats:
         if self._dense is None:
-            require_memory(8.0 * self.n**2, f"the dense form of a sparse {self.n} x {self.n} matrix",
+            require_memory(8.0 * self.n**2, f"the dense form of the {self.n} x {self.n} graph",
                            "solve a smaller problem.")
             self._dense = Dense.trusted(self._csr.toarray())
         return self._dense.dense(dtype)

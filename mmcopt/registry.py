@@ -55,12 +55,12 @@ def _find(name: str, table: dict[str, Any], kind: str) -> Any:
 
 def formulation(name: str) -> type[Formulation]:
     """The formulation class of that name, in any case."""
-    return _find(name, formulations(), "formulation")  # type: ignore[no-any-return]
+    return _find(name, formulations(), "formulation")
 
 
 def solver(name: str) -> type[Solver]:
     """The solver class of that name, in any case."""
-    return _find(name, solvers(), "solver")  # type: ignore[no-any-return]
+    return _find(name, solvers(), "solver")
 
 
 def resolve_solver(given: Solver | str | None, problem: Any) -> Solver:
@@ -90,7 +90,7 @@ def check_pair(problem: Any, chosen: Solver) -> None:
 
 
 def _default_refusal(cls: type[Solver], problem: Any) -> str | None:
-    required = [f.name for f in dataclasses.fields(cls)  # type: ignore[arg-type]
+    required = [f.name for f in dataclasses.fields(cls)
                 if f.default is f.default_factory is dataclasses.MISSING]
     if not required:
         return cls().refuses(problem)

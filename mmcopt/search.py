@@ -334,7 +334,7 @@ def _turn(row: F, Ga: F, Gd: F, out: F, lab: F, a: int, d: int, fa: int, fd: int
 
 @loop
 def _score(G: F, s: int, e: int, opened: N, own: F, base: F, out: F) -> None:
-    """out = max of the opened rows of G[:, s:e] - own + base: half the gain of each point's best move."""
+    """Out = max of the opened rows of G[:, s:e] - own + base: half the gain of each point's best move."""
     m = opened.size
     if m == 0:
         out[:] = -BIG

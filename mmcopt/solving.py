@@ -406,7 +406,7 @@ def repr_solver(solver: Solver) -> str:
     """Name of a solver with the hyper-parameters that differ from their defaults."""
     import dataclasses
 
-    changed = [f"{f.name}={getattr(solver, f.name)!r}" for f in dataclasses.fields(solver)  # type: ignore[arg-type]
+    changed = [f"{f.name}={getattr(solver, f.name)!r}" for f in dataclasses.fields(solver)
                if getattr(solver, f.name) != f.default]
     return f"{type(solver).__name__}({', '.join(changed)})" if changed else type(solver).__name__
 

@@ -15,7 +15,7 @@ ABSENT = "-"
 
 
 def _percent(value: float) -> str:
-    return f"{100 * value:.3g} %"
+    return f"{100 * value:.1f} %" if value == 0 or abs(value) >= 1e-3 else f"{100 * value:.2g} %"
 
 
 def _seconds(value: float) -> str:
@@ -24,7 +24,7 @@ def _seconds(value: float) -> str:
 
 # How the numbers of a column are printed; all others with six digits.
 FORMATS: dict[str, Callable[[float], str]] = {
-    "gap": _percent, "hits": _percent, "seconds": _seconds, "prepare": _seconds,
+    "gap": _percent, "hits": "{:.0%}".format, "seconds": _seconds, "prepare": _seconds,
     "time_to_best": _seconds, "ari": "{:.3f}".format, "accuracy": _percent,
 }
 
@@ -72,7 +72,7 @@ def text_table(rows: Sequence[Row], columns: Sequence[str]) -> str:
 
 
 def markdown_table(rows: Sequence[Row], columns: Sequence[str]) -> str:
-    """A Markdown table; numbers are aligned to the right."""
+    """Return a Markdown table; numbers are aligned to the right."""
     marks = ["---:" if numeric(rows, c) else "---" for c in columns]
     lines = [list(columns), marks, *_cells(rows, columns)]
     return "\n".join("| " + " | ".join(c.replace("|", "\\|") for c in r) + " |" for r in lines)

@@ -72,7 +72,7 @@ def pilot_temperatures(lq: LabelQuadratic) -> tuple[float, float]:
     """Hot and cold temperature of a problem, from a pilot run that is made once and seeded by 0."""
     if "temperatures" not in lq._memo:
         lq._memo["temperatures"] = _pilot(lq)
-    return lq._memo["temperatures"]  # type: ignore[no-any-return]
+    return lq._memo["temperatures"]
 
 
 def _pilot(lq: LabelQuadratic) -> tuple[float, float]:

@@ -137,7 +137,7 @@ class Evolutionary(LabelSearch):
         state.value -= lq.scale * gain
         state.pass_gain = state.t if gain > 0 else state.pass_gain
         state.done = state.t - state.pass_gain > lq.n
-        return state.progress(lq)  # type: ignore[no-any-return]
+        return state.progress(lq)
 
     def outcome(self, f: Any, state: Any) -> Status | None:
         return Status.CONVERGED if state.done else None

@@ -20,10 +20,10 @@ WORK = 100_000_000  # scores looked at in one driver step; the next one starts f
 class Tabu(LabelSearch):
     """Always take the best move, even uphill; a sample that moved must rest for a while.
 
-    ``length`` n moves in all, then, with ``polish``, a descent to a local optimum of moves and swaps.
-    A sample may move before its rest is over when that beats the best value met. Tight sizes are
-    overstepped by one sample between two moves. A move costs O(n k); a driver step is 1e8 / (n k)
-    moves and begins at the best labels met.
+    ``length`` n moves in all, then, with ``polish``, a descent to a local optimum of moves and
+    swaps. A sample may move before its rest is over when that beats the best value met. Tight sizes
+    are overstepped by one sample between two moves. A move costs O(n k); a driver step is
+    1e8 / (n k) moves and begins at the best labels met.
 
     Examples
     --------

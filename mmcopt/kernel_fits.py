@@ -1,0 +1,404 @@
+"""Kernels fitted to data: training matrices, features, and the values of new rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmcopt import checks
+from mmcopt.errors import DataError, ParameterError
+from mmcopt.kernels import (
+    Centered,
+    Cosine,
+    Gaussian,
+    Kernel,
+    Laplacian,
+    Linear,
+    Normalized,
+    Nystroem,
+    Polynomial,
+    Precomputed,
+    Product,
+    Scaled,
+    Sum,
+)
+
+Array = NDArray[np.float64]
+_BLOCK, _STRIP = 1024, 16  # rows worked on at a time, in memory and in the cache
+_EXACT, _SAMPLE = 10_000, 5_000  # largest n for an exact dmax; rows sampled beyond it
+_TEX = {"x'z": r"x^\top z", "|x-z|": r"\|x-z\|", "|x| |z|": r"\|x\| \|z\|", "exp": r"\exp",
+        "dmax": r"d_{\max}", "center": r"\mathrm{center}", "normalize": r"\mathrm{normalize}",
+        "nystroem": r"\mathrm{nystroem}", " * ": r" \cdot "}
+
+# ---------------------------------------------------------------- data
+
+
+def _chunks(n: int) -> Iterator[tuple[int, int]]:
+    return ((s, min(s + _BLOCK, n)) for s in range(0, n, _BLOCK))
+
+
+def _mirror(n: int, block: Callable[[int, int], Array]) -> Array:
+    """Build a symmetric matrix from ``block(s, t)``, its rows s:t from column s on."""
+    K = np.empty((n, n))
+    for s, t in _chunks(n):
+        K[s:t, s:] = block(s, t)
+        i, j = np.tril_indices(t - s, -1)
+        K[s + i, s + j] = K[s + j, s + i]
+        K[t:, s:t] = K[s:t, t:].T
+    return K
+
+
+def _dot(P: Any, Q: Any) -> Array:
+    """Return the inner products of the rows of P and Q, dense or both sparse."""
+    return cast(Array, (P @ Q.T).toarray() if checks.is_sparse(P) else P @ Q.T)
+
+
+def _squares(P: Any) -> Array:
+    """Return the squared norm of each row of floats."""
+    if checks.is_sparse(P):
+        return np.asarray(P.multiply(P).sum(axis=1), dtype=np.float64).ravel()
+    return cast(Array, np.einsum("ij,ij->i", P, P))
+
+
+def _distances(metric: str, P: Any, Q: Any, q: Array) -> Array:
+    """Return the squared l2, or the l1, distances between the rows of P and Q; q = |Q|^2."""
+    if metric == "l1":
+        from scipy.spatial.distance import cdist
+        return cast(Array, cdist(P, Q, "cityblock"))
+    D, p = _dot(P, Q), _squares(P)
+    for s in range(0, len(D), _STRIP):  # a strip of rows that stays in the cache
+        strip = D[s:s + _STRIP]
+        strip *= -2.0
+        strip += q
+        strip += p[s:s + _STRIP, None]
+        np.maximum(strip, 0.0, out=strip)
+    return D
+
+
+class Data:
+    """The training rows, shared by the parts of a fitted kernel."""
+
+    def __init__(self, X: Any, owner: str) -> None:
+        self.X, self.owner, self.sparse = X, owner, checks.is_sparse(X)
+        self.n, self.d = int(X.shape[0]), int(X.shape[1])
+        # Distances ignore a shift; taking the mean away saves digits in |x|^2 + |z|^2 - 2 x'z.
+        self.mean = 0.0 if self.sparse else X.mean(axis=0, dtype=np.float64)
+        self._diameter: dict[str, float] = {}
+
+    def rows(self, X_new: Any) -> Any:
+        """Check new rows, and make them dense or sparse as the training rows are."""
+        A = checks.data_matrix(X_new, owner=self.owner)
+        if A.shape[1] != self.d:
+            raise DataError(f"X has {A.shape[1]} features, but {self.owner} is expecting "
+                            f"{self.d} features as input.")
+        if self.sparse:
+            return A if checks.is_sparse(A) else type(self.X)(A)
+        return A.toarray() if checks.is_sparse(A) else A
+
+    def diameter(self, metric: str) -> float:
+        """Return the largest distance, exact up to 10,000 rows and of a sample beyond."""
+        if metric not in self._diameter:
+            X = self.X
+            if self.n > _EXACT:
+                X = X[np.sort(np.random.default_rng(0).choice(self.n, _SAMPLE, replace=False))]
+            low, high = X.min(axis=0), X.max(axis=0)
+            same = (low != high).nnz == 0 if self.sparse else np.array_equal(low, high)
+            self._diameter[metric] = 0.0 if same else self._farthest(X, metric)
+        if not self._diameter[metric] > 0:
+            raise DataError(f"{self.owner}: all rows are identical, so a relative width has no "
+                            "scale; give gamma instead.")
+        return self._diameter[metric]
+
+    def _farthest(self, X: Any, metric: str) -> float:
+        P = X.astype(np.float64) if self.sparse else X - self.mean
+        p = _squares(P)
+        best = max(float(_distances(metric, P[s:t], P[s:], p[s:]).max())
+                   for s, t in _chunks(P.shape[0]))
+        return float(np.sqrt(best)) if metric == "l2" else best
+
+
+# ---------------------------------------------------------------- fitted kernels
+
+
+class FittedKernel:
+    """A kernel with its training rows and all that new rows need; made by `Kernel.fit`."""
+
+    psd: bool  # positive semidefinite by construction; False when it has to be checked
+    explicit: bool  # whether a feature map is cheap
+
+    def __init__(self, kernel: Any, data: Data) -> None:
+        self.kernel: Kernel = kernel
+        self.n, self.n_features = data.n, data.d
+        self._data, self._phi = data, cast("Array | None", None)
+        self._parts = [fitted(part, data) for part in kernel._inner()]
+        self.psd = all(part.psd for part in self._parts)
+        self.explicit = bool(self._parts) and all(part.explicit for part in self._parts)
+
+    def matrix(self) -> Array:
+        """Return the training kernel (n, n), exactly symmetric, in a new array."""
+        Phi = self.features()
+        if Phi is not None:
+            return _mirror(self.n, lambda s, t: Phi[s:t] @ Phi[s:].T)
+        X = self._data.X
+        return _mirror(self.n, lambda s, t: self._rows(X[s:t], slice(s, None), own=True))
+
+    def cross(self, X_new: Any) -> Array:
+        """Return the kernel (m, n) of new rows against the training rows."""
+        return self._rows(self._accept(self._data.rows(X_new)))
+
+    def features(self) -> Array | None:
+        """Return Phi (n, r) with K = Phi Phi', read-only, or None when none is cheap."""
+        if self._phi is None and self.explicit:
+            self._phi = checks.read_only(self._features())
+        return self._phi
+
+    def new_features(self, X_new: Any) -> Array | None:
+        """Return the features (m, r) of new rows, or None when `features` is None."""
+        A = self._accept(self._data.rows(X_new))
+        return self._mapped(A) if self.explicit else None
+
+    def formula(self) -> str:
+        """Return the kernel of x and z as plain mathematics."""
+        return self.kernel._show(1)
+
+    def latex(self) -> str:
+        """Return the kernel of x and z in LaTeX."""
+        text = re.sub(r"\^(\d+)", r"^{\1}", self.formula())
+        for plain, tex in _TEX.items():
+            text = text.replace(plain, tex)
+        return text
+
+    def _accept(self, A: Any) -> Any:
+        """Let every part refuse rows it cannot take."""
+        for part in self._parts:
+            part._accept(A)
+        return A
+
+    def _rows(self, A: Any, R: Any = slice(None), own: bool = False) -> Array:
+        """Return checked rows against the training rows R; ``own``: R starts with these rows."""
+        if not self.explicit:
+            return self._cross(A, R, own)
+        if not isinstance(R, slice):
+            return self._mapped(A) @ self._mapped(self._data.X[R]).T
+        Phi = cast(Array, self.features())[R]
+        return (Phi[:A.shape[0]] if own else self._mapped(A)) @ Phi.T
+
+    def _features(self) -> Array:
+        return self._mapped(self._data.X)
+
+    def _mapped(self, A: Any) -> Array:
+        out = np.empty((0, 0))
+        for s, t in _chunks(A.shape[0]):
+            F = self._map(A[s:t])
+            out = out if s else np.empty((A.shape[0], F.shape[1]))
+            out[s:t] = F
+        return out
+
+    def _map(self, A: Any) -> Any:
+        raise NotImplementedError
+
+    def _cross(self, A: Any, R: Any, own: bool) -> Array:
+        raise NotImplementedError
+
+
+class _Leaf(FittedKernel):
+    """A kernel of inner products or of distances."""
+
+    def __init__(self, kernel: Any, data: Data) -> None:
+        super().__init__(kernel, data)
+        self._metric = {Gaussian: "l2", Laplacian: "l1"}.get(type(kernel), "")
+        if self._metric == "l1" and data.sparse:
+            raise DataError(f"{data.owner}: the Laplacian kernel does not take sparse X; Linear, "
+                            "Polynomial, Gaussian and Cosine do, or pass X.toarray().")
+        self.psd = not isinstance(kernel, Polynomial) or kernel.coef0 >= 0
+        self.explicit = (isinstance(kernel, Linear | Cosine) and not data.sparse
+                          and data.d < data.n)
+        self._gamma = getattr(kernel, "gamma", None) or 0.0
+        if getattr(kernel, "sigma", None) is not None:
+            self._gamma = 0.5 / kernel.sigma**2
+        elif getattr(kernel, "width", None) is not None:
+            self._gamma = 1 / (kernel.width * data.diameter(self._metric))
+            self._gamma **= 2 if self._metric == "l2" else 1
+        self._accept(data.X)
+
+    def _accept(self, A: Any) -> Any:
+        for s, t in _chunks(A.shape[0]) if isinstance(self.kernel, Cosine) else ():
+            zero = np.flatnonzero(_squares(A[s:t].astype(np.float64)) == 0)
+            if zero.size:
+                raise DataError(f"{self._data.owner}: row {s + zero[0]} of X is all zero, so it "
+                                "has no angle to the others (Cosine); drop such rows.")
+        return A
+
+    def _map(self, A: Any) -> Any:
+        A = A.astype(np.float64, copy=False)
+        if self._metric and not self._data.sparse:
+            return A - self._data.mean
+        if isinstance(self.kernel, Cosine):
+            scale = 1 / np.sqrt(_squares(A))[:, None]
+            return A.multiply(scale).tocsr() if self._data.sparse else A * scale
+        return A
+
+    def _cross(self, A: Any, R: Any, own: bool) -> Array:
+        Q, out = self._map(self._data.X[R]), np.empty((0, 0))
+        q = _squares(Q)
+        for s, t in _chunks(A.shape[0]):
+            K = self._block(self._map(A[s:t]), Q, q)
+            out = out if s else K if t == A.shape[0] else np.empty((A.shape[0], Q.shape[0]))
+            out[s:t] = K
+        if own and self._metric:
+            np.fill_diagonal(out, 1.0)
+        return out
+
+    def _block(self, P: Any, Q: Any, q: Array) -> Array:
+        if self._metric:
+            K = _distances(self._metric, P, Q, q)
+            for s in range(0, len(K), _STRIP):
+                strip = K[s:s + _STRIP]
+                strip *= -self._gamma
+                np.exp(strip, out=strip)
+            return K
+        K = _dot(P, Q)
+        if isinstance(self.kernel, Polynomial):
+            K += self.kernel.coef0
+            base = K.copy()
+            for _ in range(self.kernel.degree - 1):
+                K *= base
+        return K
+
+
+class _Given(FittedKernel):
+    """A kernel matrix that the caller computed."""
+
+    def __init__(self, kernel: Any, data: Data) -> None:
+        super().__init__(kernel, data)
+        self.psd, K, owner = bool(kernel.clip), data.X, data.owner
+        if data.n != data.d:
+            raise DataError(f"{owner}: a precomputed kernel must be a square matrix; got shape "
+                            f"{K.shape}.")
+        worst = max(float(np.abs(self._cross(K[s:t]) - K[:, s:t].T).max())
+                    for s, t in _chunks(data.n))
+        if worst > 1e-8 * max(abs(float(K.max())), abs(float(K.min()))):
+            raise DataError(f"{owner}: a precomputed kernel must be symmetric; its largest "
+                            f"asymmetry is |K - K'| = {worst:.3g}; pass (K + K.T) / 2.")
+
+    def matrix(self) -> Array:
+        K = super().matrix()
+        if not cast(Precomputed, self.kernel).clip:
+            return K
+        w, V = np.linalg.eigh(K)
+        root = V * np.sqrt(np.maximum(w, 0.0))
+        return np.asarray(root @ root.T)
+
+    def _cross(self, A: Any, R: Any = slice(None), own: bool = False) -> Array:
+        return np.array(A[:, R], dtype=np.float64)
+
+
+class _Pair(FittedKernel):
+    """A sum or a product of two kernels."""
+
+    def __init__(self, kernel: Any, data: Data) -> None:
+        super().__init__(kernel, data)
+        self.explicit &= isinstance(kernel, Sum)
+        self._join: Any = np.add if isinstance(kernel, Sum) else np.multiply
+
+    def _map(self, A: Any) -> Array:
+        return np.hstack([part._map(A) for part in self._parts])
+
+    def _cross(self, A: Any, R: Any, own: bool) -> Array:
+        left, right = (part._rows(A, R, own) for part in self._parts)
+        return cast(Array, self._join(left, right, out=left))
+
+
+class _Affine(FittedKernel):
+    """Scaled, centred or normalised: c (K_ij - h_i - h_j), or the features sqrt(c) (F - h)."""
+
+    _learned: tuple[Any, float, float] | None = None
+
+    def _learn(self, T: Array | None = None) -> tuple[Any, float, float]:
+        """Return h, half the mean of K, and c, from the inner training features or matrix T."""
+        if self._learned is None and isinstance(self.kernel, Scaled):
+            self._learned = 0.0, 0.0, self.kernel.factor
+        if self._learned is None:
+            inner, explicit = self._parts[0], self.explicit
+            if T is None:
+                T = inner._features() if explicit else inner.matrix()
+            if isinstance(self.kernel, Normalized):
+                trace = float(_squares(T).sum() if explicit else np.trace(T))
+                if not trace > 0:
+                    raise DataError(f"{self._data.owner}: normalized() divides by the trace of the "
+                                    f"training kernel, which is {trace:.3g}; it must be above 0.")
+                self._learned = 0.0, 0.0, self.n / trace
+            else:
+                mean = T.mean(axis=0 if explicit else 1)
+                half = 0.0 if explicit else float(mean.mean() / 2)
+                self._learned = mean - half, half, 1.0
+        return self._learned
+
+    def _map(self, A: Any) -> Any:
+        h, _, c = self._learn()
+        return (self._parts[0]._map(A) - h) * np.sqrt(c)
+
+    def _features(self) -> Array:
+        F = self._parts[0]._features()
+        h, _, c = self._learn(F)
+        F -= h
+        F *= np.sqrt(c)
+        return F
+
+    def matrix(self) -> Array:
+        if self.explicit:
+            return super().matrix()
+        K = self._parts[0].matrix()
+        h, _, c = self._learn(K)
+        for s, t in _chunks(self.n):
+            if isinstance(self.kernel, Centered):
+                K[s:t] -= h[s:t, None] + h  # one symmetric term keeps K exactly symmetric
+            K[s:t] *= c
+        return K
+
+    def _cross(self, A: Any, R: Any, own: bool) -> Array:
+        h, half, c = self._learn()
+        if not isinstance(self.kernel, Centered):
+            K = self._parts[0]._rows(A, R, own)
+            K *= c
+            return K
+        K = self._parts[0]._rows(A)
+        for s, t in _chunks(len(K)):
+            K[s:t] -= (K[s:t].mean(axis=1) - half)[:, None] + h
+        return K[:, R]
+
+
+class _Landmarks(FittedKernel):
+    """The Nystroem features K_xR (K_RR)^(-1/2), without the directions of no weight."""
+
+    def __init__(self, kernel: Any, data: Data) -> None:
+        super().__init__(kernel, data)
+        self.psd = self.explicit = True
+        if kernel.rank > data.n:
+            raise ParameterError(f"{data.owner}: nystroem rank must be at most the {data.n} rows "
+                                 f"of X; got {kernel.rank}.")
+        draw = np.random.default_rng(kernel.seed).choice(data.n, kernel.rank, replace=False)
+        self._R = np.sort(draw)
+        K = self._parts[0]._rows(data.X[self._R], self._R)
+        w, V = np.linalg.eigh((K + K.T) / 2)
+        keep = w > max(w[-1], 0.0) * len(w) * np.finfo(float).eps
+        self._root = V[:, keep] / np.sqrt(w[keep])
+
+    def _map(self, A: Any) -> Any:
+        return self._parts[0]._rows(A, self._R) @ self._root
+
+
+def fitted(kernel: Kernel, data: Data) -> FittedKernel:
+    """Fit a kernel to checked data."""
+    return FITTED[type(kernel)](kernel, data)
+
+
+FITTED: dict[type[Kernel], type[FittedKernel]] = {
+    Linear: _Leaf, Polynomial: _Leaf, Gaussian: _Leaf, Laplacian: _Leaf, Cosine: _Leaf,
+    Precomputed: _Given, Sum: _Pair, Product: _Pair, Scaled: _Affine, Centered: _Affine,
+    Normalized: _Affine, Nystroem: _Landmarks,
+}
