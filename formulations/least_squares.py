@@ -68,7 +68,7 @@ class LeastSquares(Formulation):
         owner = type(self).__name__
         self.X = data_matrix(X, owner=owner)
         self.n = int(self.X.shape[0])
-        integer(2).check(owner, "n_clusters", n_clusters)
+        integer(1).check(owner, "n_clusters", n_clusters)
         self.n_clusters = int(n_clusters)
         self.kernel = as_kernel(kernel)
         real(0, open_low=True).check(owner, "lam", lam)
@@ -199,6 +199,11 @@ class LeastSquares(Formulation):
             if len(lams) >= max(4, self.n // 450):
                 self.spectrum  # noqa: B018
         return [self.replace(lam=float(lam)) for lam in lams]
+
+    def forget(self) -> None:
+        """Drop R, which is rebuilt when it is asked for; the kernel matrix stays."""
+        self._cache.pop("W", None)
+        self._cache.pop("_quadratic", None)
 
     # ------------------------------------------------------------ capabilities
 

@@ -171,11 +171,11 @@ def best_shift(lq: LabelQuadratic) -> float:
 # ---------------------------------------------------------------- what users call
 
 
-def evaluate(problem: Formulation, labels: Any) -> Result:
+def evaluate(problem: Formulation, labels: Any, *, bound: bool = True) -> Result:
     """Somebody else's labels as a `Result`: objective, violation, bound and gap.
 
     The labels may have any values; they are kept in ``result.labels``. Infeasible ones get a
-    violation and no gap.
+    violation and no gap. ``bound=False`` leaves the bound out, to be asked for by `certify`.
     """
     name = type(problem).__name__
     _, values = encode_labels(labels, problem.n, owner=name)
@@ -185,7 +185,7 @@ def evaluate(problem: Formulation, labels: Any) -> Result:
     result = Result(problem, "evaluate", point, np.asarray(labels), problem.objective(point),
                     problem.violation(point), Status.EVALUATED, Status.EVALUATED.value,
                     classes=classes)
-    return cheap_bound(result)
+    return cheap_bound(result) if bound else result
 
 
 def certify(problem: Formulation, labels: Any, *, time_limit: float | None = None,

@@ -197,7 +197,7 @@ class Comparison:
                 writer.writeheader()
                 writer.writerows(self.rows)
         else:
-            text = as_json(self.as_dict()) if path.suffix == ".json" else self.to_markdown()
+            text = as_json(self.as_dict(), indent=1) if path.suffix == ".json" else self.to_markdown()
             path.write_text(text + "\n", encoding="utf-8")
 
     def plot(self, kind: str = "time", ax: Any = None) -> Any:

@@ -14,6 +14,7 @@ from mmcopt.solving import Progress, Solver, warm_label_search
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]
 DENSE_LIMIT = 20_000  # nodes up to which a factor may be made dense for a search
+ONE_LABELING = "with one cluster there is one labeling, and nothing to search."
 EXACT_LIMIT = 2_500  # nodes up to which every new best value is recomputed in float64
 
 
@@ -88,6 +89,8 @@ class LabelSearch(Solver):
         if reason is not None:
             return reason
         lq = f.offer(LabelQuadratic)
+        if lq.k == 1:
+            return ONE_LABELING
         if not lq.matrix.is_dense and lq.n > DENSE_LIMIT:
             return (f"it needs all {lq.n} x {lq.n} entries of W, which is held as a factor; "
                     "Memetic, StochasticDescent and Evolutionary(mu=1, nu=1) work on the factor.")

@@ -24,7 +24,7 @@ def _seconds(value: float) -> str:
 
 # How the numbers of a column are printed; all others with six digits.
 FORMATS: dict[str, Callable[[float], str]] = {
-    "gap": _percent, "hits": "{:.0%}".format, "seconds": _seconds, "prepare": _seconds,
+    "gap": _percent, "hits": lambda share: f"{100 * share:.0f} %", "seconds": _seconds, "prepare": _seconds,
     "time_to_best": _seconds, "ari": "{:.3f}".format, "accuracy": _percent,
 }
 
@@ -97,6 +97,6 @@ def plain(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
-def as_json(value: Any) -> str:
-    """One JSON document, indented, without NaN."""
-    return json.dumps(plain(value), indent=1, allow_nan=False)
+def as_json(value: Any, indent: int | None = None) -> str:
+    """Write one JSON document without NaN."""
+    return json.dumps(plain(value), indent=indent, allow_nan=False)

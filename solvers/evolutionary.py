@@ -75,7 +75,9 @@ class Evolutionary(LabelSearch):
 
     def refuses(self, f: Any) -> str | None:
         lq = f.offer(LabelQuadratic)
-        return None if lq is not None and self._factored(lq) else super().refuses(f)
+        if lq is not None and lq.k > 1 and self._factored(lq):
+            return None
+        return super().refuses(f)
 
     def prepare(self, f: Any) -> None:
         if not self._factored(f.offer(LabelQuadratic)):

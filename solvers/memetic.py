@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.checks import hyper, integer, real
-from mmcopt.labelsearch import LabelSearch, new_board, start_labels
+from mmcopt.labelsearch import ONE_LABELING, LabelSearch, new_board, start_labels
 from mmcopt.metrics import adjusted_rand_index
 from mmcopt.result import Status
 from mmcopt.solvers.annealing import Annealing
@@ -77,6 +77,9 @@ class Memetic(LabelSearch):
 
     def refuses(self, f: Any) -> str | None:
         # A factor of any size is fine: only samples of it are made dense.
+        lq = f.offer(LabelQuadratic)
+        if lq is not None and lq.k == 1:
+            return ONE_LABELING
         return super(LabelSearch, self).refuses(f)
 
     def prepare(self, f: Any) -> None:

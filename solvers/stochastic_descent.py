@@ -43,7 +43,7 @@ class StochasticDescent(LabelSearch):
 
     def refuses(self, f: Any) -> str | None:
         lq = f.offer(LabelQuadratic)
-        return None if lq is not None and on_factor(lq) else super().refuses(f)
+        return None if lq is not None and lq.k > 1 and on_factor(lq) else super().refuses(f)
 
     def prepare(self, f: Any) -> None:
         if not on_factor(f.offer(LabelQuadratic)):

@@ -1,0 +1,229 @@
+"""The command `mmcopt`: parsing, help, and exit codes; the work is in `mmcopt.cli_commands`."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from mmcopt import __version__
+from mmcopt.errors import BackendError, MMCError
+
+DONE, SOLVER_FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+ABOUT = """\
+Maximum-margin clustering as optimisation: declare a problem, solve it with any solver that fits,
+and know how far from optimal the answer can be."""
+
+EPILOG = """\
+start here
+  mmcopt demo                                   several solvers on the digits 3 and 8, a picture
+  mmcopt solve iris --kernel gaussian:width=0.5 cluster a data set
+  mmcopt compare moons --solvers shaking,tabu   solvers side by side, each from five seeds
+  mmcopt describe                               what there is: problems, solvers, data
+  mmcopt COMMAND --help                         options and more examples
+
+reading the numbers
+  objective    what is minimised; lower is better
+  lower bound  no labelling at all can have a lower objective: proved, and checked again
+  gap          (objective - bound) / |objective|: how far from optimal the answer can be at most
+
+exit codes: 0 done, 1 a solver failed, 2 bad input, 130 interrupted (what was done is printed)
+"""
+
+DATA = """\
+DATA is iris, wine, breast_cancer, digits (or some classes: digits:3,8); generated:
+moons:n=500,noise=.1, circles, blobs:k=3, gaussians:n=40,distance=4; a file: my.csv, my.npz,
+my.libsvm; openml:NAME; or NAME for NAME.npz in the folder that MMCOPT_DATA names."""
+
+KERNEL = """\
+kernels: linear, cosine, gaussian:width=0.5 (of the largest distance; or gamma=, sigma=),
+laplacian:gamma=1, polynomial:degree=2,coef0=1; sums and products with numbers:
+gaussian:width=1+0.3*linear; a suffix for large data: gaussian:width=1.nystroem:300"""
+
+SOLVE = f"""\
+examples
+  mmcopt solve iris --kernel gaussian:width=0.5
+  mmcopt solve digits:3,8 --sizes 0.2 --time-limit 5 --out labels.csv
+  mmcopt solve my.csv -k 4 --kernel '0.3*linear+gaussian:width=1' --save run.npz --certify 30
+  mmcopt solve moons --solver shaking,polish=false --restarts 10 --json
+
+{DATA}
+
+{KERNEL}
+"""
+
+COMPARE = f"""\
+examples
+  mmcopt compare iris --kernel gaussian:width=0.5
+  mmcopt compare digits:3,8 --solvers shaking,tabu,memetic --seeds 10 --time-limit 2
+  mmcopt compare moons --solvers tabu,length=5,tabu,length=50 --save table.md --certify 30
+
+Kernels, matrices and compiled loops are made before the clocks start.
+
+{DATA}
+
+{KERNEL}
+"""
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Help as wide as our own texts."""
+
+    def __init__(self, prog: str, **kwargs: Any) -> None:
+        super().__init__(prog, **{"max_help_position": 30, "width": 98, **kwargs})
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        sys.stderr.write(f"mmcopt: {message} ({self.prog} --help shows what is allowed)\n")
+        raise SystemExit(BAD_INPUT)
+
+
+def _add(commands: Any, name: str, about: str, epilog: str = "", **kwargs: Any) -> Any:
+    parser = commands.add_parser(name, help=about, description=about[0].upper() + about[1:] + ".",
+                                 epilog=epilog, allow_abbrev=False,
+                                 formatter_class=_Help, **kwargs)
+    parser.set_defaults(command=name)
+    parser.add_argument("-v", "--verbose", action="store_true",
+                        help="also print the problem as mathematics, timings, and tracebacks")
+    return parser
+
+
+def _problem_options(parser: Any) -> None:
+    parser.add_argument("data", metavar="DATA", help="data set; see below")
+    group = parser.add_argument_group("problem")
+    group.add_argument("-k", "--clusters", type=int, metavar="K",
+                       help="number of clusters (default: number of classes if known, else 2)")
+    group.add_argument("--kernel", default="gaussian:width=1", metavar="EXPR",
+                       help="kernel expression; see below (default: %(default)s)")
+    group.add_argument("--lam", type=float, default=0.1, metavar="L",
+                       help="regularisation (default: %(default)s)")
+    group.add_argument("--no-center", action="store_true", help="do not centre the kernel")
+    group.add_argument("--sizes", metavar="A|LOW:HIGH",
+                       help="cluster sizes: 0.2 is within 20 %% of equal, 10:40 from 10 to 40")
+
+
+def _output_options(parser: Any) -> None:
+    parser.add_argument("--certify", type=float, metavar="SECONDS",
+                        help="tighten the lower bound for this long")
+    parser.add_argument("--plot", metavar="FILE", help="write a picture (.png, .pdf, .svg)")
+    parser.add_argument("--json", action="store_true",
+                        help="print one JSON object to standard output and nothing else")
+
+
+def _solve_parser(commands: Any) -> None:
+    p = _add(commands, "solve", "cluster a data set", SOLVE)
+    _problem_options(p)
+    run = p.add_argument_group("search")
+    run.add_argument("--solver", metavar="NAME[,PARAM=VALUE...]",
+                     help="default: what the problem recommends")
+    run.add_argument("--seed", type=int, default=0, help="default: %(default)s")
+    run.add_argument("--restarts", type=int, default=1, help="default: %(default)s")
+    run.add_argument("--time-limit", type=float, metavar="SECONDS", help="for all, in total")
+    run.add_argument("--jobs", type=int, metavar="N", help="restarts at once, in threads")
+    out = p.add_argument_group("output")
+    out.add_argument("--out", metavar="FILE.csv", help="write the labels, one a line")
+    out.add_argument("--save", metavar="RUN.npz", help="write everything, for mmcopt certify")
+    _output_options(out)
+
+
+def _compare_parser(commands: Any) -> None:
+    p = _add(commands, "compare", "solvers side by side on a data set", COMPARE)
+    _problem_options(p)
+    run = p.add_argument_group("search")
+    run.add_argument("--solvers", default="Shaking,Evolutionary,Tabu,Memetic",
+                     metavar="A,B[,PARAM=VALUE]...", help="default: %(default)s")
+    run.add_argument("--seeds", type=int, default=5, metavar="N",
+                     help="runs of each solver (default: %(default)s)")
+    run.add_argument("--time-limit", type=float, metavar="SECONDS", help="for each run")
+    run.add_argument("--jobs", type=int, metavar="N", help="runs at once, in threads")
+    out = p.add_argument_group("output")
+    out.add_argument("--save", metavar="FILE", help="write .csv, .json or .md")
+    _output_options(out)
+
+
+def _other_parsers(commands: Any) -> None:
+    p = _add(commands, "describe", "what a problem, a solver or a data set is",
+             "examples\n  mmcopt describe\n  mmcopt describe LeastSquares\n"
+             "  mmcopt describe shaking\n  mmcopt describe digits:3,8\n\n" + DATA)
+    p.add_argument("name", nargs="?", metavar="FORMULATION|SOLVER|DATA",
+                   help="without it: what there is")
+
+    p = _add(commands, "certify", "check a saved run again and tighten its bound",
+             "examples\n  mmcopt solve iris --save run.npz\n"
+             "  mmcopt certify run.npz --seconds 60 --save tighter.npz")
+    p.add_argument("run", metavar="RUN.npz", help="written by mmcopt solve --save")
+    p.add_argument("--seconds", type=float, default=60.0, metavar="S", help="default: %(default)s")
+    p.add_argument("--save", metavar="FILE.npz", help="write the run with its new bound")
+    p.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+
+    p = _add(commands, "reproduce", "the tables of a paper beside ours",
+             "examples\n  mmcopt reproduce\n  mmcopt reproduce umc-rls --quick\n"
+             "  mmcopt reproduce evommc --table 1 --out tables/")
+    p.add_argument("paper", nargs="?", metavar="PAPER", help="without it: the list of papers")
+    p.add_argument("--table", type=int, metavar="N", help="only this table")
+    p.add_argument("--quick", action="store_true", help="fewer runs, less than two minutes")
+    p.add_argument("--out", metavar="DIR", help="write Markdown and JSON there")
+    p.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command line."""
+    parser = _Parser(prog="mmcopt", description=ABOUT, epilog=EPILOG, allow_abbrev=False,
+                     formatter_class=_Help)
+    parser.add_argument("--version", action="version", version=f"mmcopt {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", title="commands")
+    p = _add(commands, "demo", "several solvers on the digits 3 and 8, explained",
+             "examples\n  mmcopt demo\n  mmcopt demo --seconds 20 --out pictures/")
+    p.add_argument("--seconds", type=float, default=6.0, metavar="S",
+                   help="search time in all, besides preparation (default: %(default)s)")
+    p.add_argument("--no-plot", action="store_true", help="write no picture")
+    p.add_argument("--out", default=".", metavar="DIR", help="folder of mmcopt-demo.png")
+    _solve_parser(commands)
+    _compare_parser(commands)
+    _other_parsers(commands)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    parser = build_parser()
+    try:
+        args = parser.parse_args(argv)
+    except SystemExit as e:
+        return int(e.code or 0)
+    if not hasattr(args, "command"):
+        parser.print_help()
+        return DONE
+    module = "mmcopt.cli_demo" if args.command == "demo" else "mmcopt.cli_commands"
+    try:
+        return int(getattr(importlib.import_module(module), args.command)(args))
+    except KeyboardInterrupt:
+        return _failed(args, "interrupted", INTERRUPTED)
+    except BrokenPipeError:  # the reader of a pipe has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except BackendError as e:
+        return _failed(args, e, SOLVER_FAILED)
+    except (MMCError, OSError) as e:
+        return _failed(args, e, BAD_INPUT)
+
+
+def _failed(args: argparse.Namespace, error: object, code: int) -> int:
+    """Print one line; with -v the traceback as well."""
+    if args.verbose and isinstance(error, BaseException):
+        import traceback
+
+        traceback.print_exception(error)
+    sys.stderr.write(f"mmcopt: {' '.join(str(error).split())}\n")
+    return code
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,112 @@
+"""What the command line prints: rich tables, progress, and JSON."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from mmcopt.compare import Watch
+from mmcopt.tables import Row, as_json, cell, numeric
+
+HEADINGS = {"runs": "runs", "best": "best obj.", "mean": "mean obj.", "hits": "hit best",
+            "seconds": "seconds", "bound": "lower bound", "gap": "gap", "ari": "ARI",
+            "objective": "objective", "lower_bound": "lower bound"}
+
+
+def console(*, error: bool = False) -> Any:
+    """Return a rich console; what is piped gets room for a whole table."""
+    from rich.console import Console
+
+    stream = sys.stderr if error else sys.stdout
+    width = None if stream.isatty() else 110
+    return Console(file=stream, width=width, highlight=False, markup=False, soft_wrap=True)
+
+
+def say(*lines: Any) -> None:
+    """Print lines to standard output as they are."""
+    print(*lines, sep="\n", flush=True)
+
+
+def note(text: str) -> None:
+    """Print a line to standard error."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def show_json(value: Any) -> None:
+    """Print one JSON document to standard output."""
+    print(as_json(value), flush=True)
+
+
+def show_table(rows: Sequence[Row], columns: Sequence[str], title: str | None = None) -> None:
+    """Print rows as a rich table."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold",
+                  pad_edge=False)
+    for c in columns:
+        table.add_column(HEADINGS.get(c, c), justify="right" if numeric(rows, c) else "left",
+                         no_wrap=c != "problem")
+    for row in rows:
+        table.add_row(*(cell(c, row.get(c)) for c in columns))
+    console().print(table)
+
+
+class LiveWatch(Watch):
+    """Progress of a comparison: a bar on a terminal, otherwise a line a run, on standard error."""
+
+    def __init__(self) -> None:
+        self.out = console(error=True)
+        self.bar: Any = None
+        self.task: Any = None
+        self.lock = threading.Lock()
+        self.drawn = 0.0
+        self.best: dict[str, float] = {}
+
+    def preparing(self, problem: str, solver: str) -> None:
+        self._start()
+        if self.bar is not None:
+            self.bar.update(self.task, description=f"preparing {solver} (kernel, compiled loops)")
+        else:
+            note(f"  preparing {solver} ...")
+
+    def _start(self) -> None:
+        if self.bar is None and self.out.is_terminal:
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+            from rich.progress import TimeElapsedColumn as Elapsed
+
+            self.bar = Progress(BarColumn(24), MofNCompleteColumn(), Elapsed(),
+                                TextColumn("{task.description}", markup=False), console=self.out,
+                                transient=True)
+            self.bar.start()
+            self.task = self.bar.add_task("", total=None)
+
+    def begin(self, runs: int) -> None:
+        self._start()
+        if self.bar is not None:
+            self.bar.update(self.task, total=runs)
+
+    def stepped(self, problem: str, solver: str, seed: Any, row: dict[str, float]) -> None:
+        now = time.perf_counter()
+        with self.lock:
+            if self.bar is None or now - self.drawn < 0.1:
+                return
+            self.drawn = now
+        self.bar.update(self.task, description=f"{solver}, seed {seed}: "
+                        f"{row['seconds']:.1f} s, best {row['best']:.6g}")
+
+    def finished(self, row: Row) -> None:
+        if self.bar is not None:
+            self.bar.advance(self.task)
+            return
+        gap = "" if row["gap"] is None else f", gap {cell('gap', row['gap'])}"
+        seconds = cell("seconds", row["seconds"])
+        note(f"  {row['solver']}, seed {row['seed']}: objective "
+             f"{cell('objective', row['objective'])}{gap}, {row['status']}, {seconds} s")
+
+    def close(self) -> None:
+        if self.bar is not None:
+            self.bar.stop()

@@ -1,0 +1,148 @@
+"""scikit-learn estimators: the same problems and solvers behind ``fit`` and ``predict``."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from mmcopt.checks import integer, optional, real
+from mmcopt.errors import ParameterError
+from mmcopt.kernels import Gaussian, Kernel, as_kernel
+from mmcopt.registry import formulation
+from mmcopt.selection import most_central, path
+from mmcopt.solving import solve
+
+PLAIN_LAM = 0.1
+PATH_LIMIT = 4000  # samples up to which lam="auto" follows a path
+DENSE_LIMIT = 10_000  # samples up to which kernel="auto" is not approximated
+RANK = 500  # of the approximation beyond
+
+
+class LeastSquaresClustering(ClusterMixin, BaseEstimator):
+    """Maximum-margin clustering with the least-squares loss (`mmcopt.formulations.LeastSquares`).
+
+    Parameters
+    ----------
+    n_clusters : int
+    kernel : "auto", Kernel or name
+        "auto" is ``Gaussian(width=1)``, approximated by 500 landmarks beyond 10,000 samples. Do
+        not standardise the features first unless their units differ.
+    lam : "auto" or float
+        "auto" follows a path of seven values from 10^-2.5 to 10^0.5 and takes the one whose
+        partition agrees most with those of the others (`mmcopt.selection.most_central`); beyond
+        4000 samples it is 0.1.
+    sizes : Sizes, share or None
+        Bounds on the cluster sizes, as in `mmcopt.constraints.Sizes`.
+    restarts : int
+        Runs of the solver at the parameters chosen, of which the best is kept.
+    time_limit : float or None
+        Seconds for the solver at the parameters chosen; it then uses all of them.
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    labels_ : array (n,)
+    objective_, lower_bound_, gap_ : float
+        The objective, a certified lower bound, and the relative gap between them.
+    result_ : Result
+        Everything else: history, certificate, ``verify``, ``certify``, ``plot``.
+    kernel_, lam_ : Kernel, float
+        The parameters used.
+
+    Notes
+    -----
+    Clusters of very different sizes and two-dimensional shapes are known failures of the defaults:
+    give ``sizes``, or a graph kernel through ``Precomputed()``.
+
+    Examples
+    --------
+    >>> import mmcopt as mm
+    >>> X, y = mm.datasets.load("digits:3,8")
+    >>> model = LeastSquaresClustering(2, random_state=0).fit(X)
+    >>> mm.metrics.accuracy(y, model.labels_) > 0.99
+    True
+    """
+
+    def __init__(self, n_clusters: int = 2, *, kernel: Any = "auto", lam: Any = "auto",
+                 sizes: Any = None, restarts: int = 1, time_limit: float | None = None,
+                 random_state: Any = None) -> None:
+        self.n_clusters = n_clusters
+        self.kernel = kernel
+        self.lam = lam
+        self.sizes = sizes
+        self.restarts = restarts
+        self.time_limit = time_limit
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.pairwise = repr(self.kernel).startswith("Precomputed")
+        return tags
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Cluster the samples in the rows of X; y is ignored."""
+        self._check_parameters()
+        X = validate_data(self, X, accept_sparse="csr", dtype="numeric", ensure_min_samples=2)
+        seed = self._seed()
+        kernel = self._kernel(X.shape[0])
+        problem = formulation("LeastSquares")(X, self.n_clusters, kernel=kernel, lam=PLAIN_LAM,
+                                              sizes=self.sizes)
+        start = None
+        if not isinstance(self.lam, str):
+            problem = problem.replace(lam=float(self.lam))
+        elif X.shape[0] <= PATH_LIMIT and self.n_clusters > 1:
+            chosen = most_central(path(problem, seed=seed))
+            problem, start = chosen.formulation, chosen.point
+        # One cluster leaves one labeling, which enumeration certifies.
+        given = "BruteForce" if self.n_clusters == 1 else None
+        self.result_ = solve(problem, given, init=start, restarts=self.restarts, seed=seed,
+                             time_limit=self.time_limit)
+        self.kernel_, self.lam_ = kernel, problem.lam
+        self.labels_ = self.result_.labels
+        self.objective_ = self.result_.objective
+        self.lower_bound_ = self.result_.lower_bound
+        self.gap_ = self.result_.gap
+        return self
+
+    def _check_parameters(self) -> None:
+        owner = type(self).__name__
+        integer(1).check(owner, "n_clusters", self.n_clusters)
+        integer(1).check(owner, "restarts", self.restarts)
+        optional(real(0)).check(owner, "time_limit", self.time_limit)
+        if not (isinstance(self.lam, str) and self.lam == "auto"):
+            if isinstance(self.lam, str):
+                raise ParameterError(f"{owner}: lam must be 'auto' or a number above 0; "
+                                     f"got {self.lam!r}.")
+            real(0, open_low=True).check(owner, "lam", self.lam)
+
+    def _kernel(self, n: int) -> Kernel:
+        if not (isinstance(self.kernel, str) and self.kernel == "auto"):
+            return as_kernel(self.kernel)
+        plain = Gaussian(width=1.0)
+        return plain if n <= DENSE_LIMIT else plain.nystroem(RANK)
+
+    def _seed(self) -> int:
+        from sklearn.utils import check_random_state
+
+        if isinstance(self.random_state, int | np.integer):
+            return int(self.random_state)
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Scores of samples, one column a cluster."""
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=False)
+        return self.result_.decision_function(X)
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """Return the cluster with the largest score for each sample.
+
+        On the training samples this may differ from ``labels_``, which are the optimum of a
+        problem in which every label influences all scores.
+        """
+        return np.argmax(self.decision_function(X), axis=1)

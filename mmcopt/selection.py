@@ -1,0 +1,164 @@
+"""Choosing parameters and partitions without labels.
+
+Objectives of different kernels or lambdas have different units, so *across* cells of a grid they
+must never be compared; what helps there is how much a partition agrees with those of the other
+cells (`most_central`), or with itself over restarts (`stability`). *Within* one cell the lowest
+objective is the best guide there is (`lowest`). None of these is the truth: on data whose clusters
+differ widely in size, or have no margin in the kernel, all criteria can agree on a wrong partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmcopt.capabilities import LabelQuadratic
+from mmcopt.certify import evaluate
+from mmcopt.checks import integer
+from mmcopt.errors import DataError
+from mmcopt.kernels import Gaussian
+from mmcopt.metrics import adjusted_rand_index
+from mmcopt.modeling import Formulation
+from mmcopt.registry import formulation, solver
+from mmcopt.result import Result
+from mmcopt.solving import Budget, run
+
+Ints = NDArray[np.int64]
+LAMS = tuple(10.0**e for e in (-2.5, -2, -1.5, -1, -0.5, 0, 0.5))
+MEMBERS = 6  # partitions that follow a path
+
+
+def lowest(results: Sequence[Result]) -> Result:
+    """The feasible result with the lowest objective, of results for one and the same problem."""
+    if len({r.formulation.fingerprint for r in results}) != 1:
+        raise DataError("lowest compares objectives, which only results for one problem share; "
+                        "across problems use most_central.")
+    return min(results, key=lambda r: (not r.feasible, r.objective))
+
+
+def centrality(partitions: Sequence[Any]) -> NDArray[np.float64]:
+    """Mean adjusted Rand index of each partition to all others; 1 for a single one."""
+    m = len(partitions)
+    agreement = np.ones((m, m))
+    for i in range(m):
+        for j in range(i):
+            agreement[i, j] = agreement[j, i] = adjusted_rand_index(partitions[i], partitions[j])
+    return np.ones(1) if m == 1 else (agreement.sum(axis=1) - 1.0) / (m - 1)
+
+
+def most_central(results: Sequence[Result]) -> Result:
+    """The result whose partition agrees most with those of all others, whatever their problems.
+
+    >>> import mmcopt as mm
+    >>> X, y = mm.datasets.load("iris")
+    >>> cells = path(mm.formulations.LeastSquares(X, 3), seed=0)
+    >>> round(mm.metrics.adjusted_rand_index(y, most_central(cells).labels), 1)
+    0.9
+    """
+    scores = centrality([r.labels for r in results])
+    return results[int(np.argmax(scores))]
+
+
+def stability(problem: Formulation, given: Any = "Tabu", *, runs: int = 6, seed: int = 0) -> float:
+    """Mean agreement (adjusted Rand index) between independent runs of a solver on a problem."""
+    from mmcopt.solving import solve
+
+    integer(2).check("stability", "runs", runs)
+    labels = [solve(problem, given, seed=seed + i).labels for i in range(runs)]
+    return float(np.mean(centrality(labels)))
+
+
+def objective_ratio(result: Result, *, draws: int = 20, seed: int = 0) -> float:
+    """Objective over the mean objective of random feasible labels: small where structure is."""
+    f = result.formulation
+    lq = f.offer(LabelQuadratic)
+    if lq is None:
+        raise DataError(f"objective_ratio needs LabelQuadratic, which {type(f).__name__} does not "
+                        "offer.")
+    rng = np.random.default_rng(seed)
+    return result.objective / float(np.mean([lq.value(lq.random_labels(rng))
+                                             for _ in range(draws)]))
+
+
+def path(problem: Any, lams: Sequence[float] = LAMS, *, members: int = MEMBERS,
+         seed: int = 0, time_limit: float | None = None) -> list[Result]:
+    """Solve a problem at several lambdas, from the largest down, each from the last one's answers.
+
+    ``members`` partitions follow the path together; each lambda keeps the best of them. Kernel and,
+    where it pays, its spectrum are shared. Results come in the order of ``lams``.
+    """
+    if not hasattr(problem, "path"):
+        raise DataError(f"{type(problem).__name__} has no path of problems to follow; "
+                        "LeastSquares has.")
+    rng = np.random.default_rng(seed)
+    tabu = solver("Tabu")
+    budget = _budget(time_limit)
+    cells = problem.path(lams)
+    pool: list[Any] = [None] * members
+    found: dict[int, Result] = {}
+    for i in np.argsort(-np.asarray(lams, dtype=np.float64), kind="stable"):
+        search = tabu(length=0.5 if found else 2.0, polish=False)
+        lq = cells[i].offer(LabelQuadratic)
+        runs = [run(search, lq, start, rng, budget) for start in pool]
+        pool = [r.point for r in runs]
+        found[int(i)] = evaluate(cells[i], min(runs, key=lambda r: r.value).point,
+                                 bound=False)
+        cells[i].forget()  # one R at a time
+    return [found[i] for i in range(len(lams))]
+
+
+def _budget(time_limit: float | None) -> Budget:
+    import math
+    import time
+
+    return Budget(deadline=math.inf if time_limit is None else time.perf_counter() + time_limit)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Results over kernel widths and lambdas, with the agreement of each with all others."""
+
+    widths: tuple[float, ...]
+    lams: tuple[float, ...]
+    results: tuple[Result, ...]  # row by row: all lambdas of the first width, then of the next
+
+    @property
+    def scores(self) -> NDArray[np.float64]:
+        """Centrality of each cell, widths by lambdas."""
+        flat = centrality([r.labels for r in self.results])
+        return flat.reshape(len(self.widths), len(self.lams))
+
+    @property
+    def best(self) -> Result:
+        """The most central result."""
+        return most_central(self.results)
+
+    def __str__(self) -> str:
+        head = "width \\ lam" + "".join(f"{lam:>9.3g}" for lam in self.lams)
+        rows = [f"{w:<11.3g}" + "".join(f"{s:>9.3f}" for s in row)
+                for w, row in zip(self.widths, self.scores, strict=True)]
+        return "\n".join(["agreement of each cell with all others (mean adjusted Rand index)",
+                          head, *rows])
+
+
+def grid(X: Any, n_clusters: int, *, widths: Sequence[float] = (0.3, 0.5, 1.0),
+         lams: Sequence[float] = LAMS, members: int = MEMBERS, seed: int = 0,
+         **options: Any) -> Grid:
+    """Solve `LeastSquares` over Gaussian widths and lambdas; ``options`` go to the formulation.
+
+    >>> import mmcopt as mm
+    >>> X, y = mm.datasets.load("blobs:n=60,k=3,seed=1")
+    >>> cells = grid(X, 3, widths=(0.5, 1.0), lams=(0.1, 1.0))
+    >>> cells.scores.shape
+    (2, 2)
+    """
+    build = formulation("LeastSquares")
+    results: list[Result] = []
+    for width in widths:
+        problem = build(X, n_clusters, kernel=Gaussian(width=float(width)), **options)
+        results += path(problem, lams, members=members, seed=seed)
+    return Grid(tuple(map(float, widths)), tuple(map(float, lams)), tuple(results))
