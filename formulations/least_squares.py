@@ -14,7 +14,7 @@ from mmcopt.constraints import CannotLink, Known, LabelRules, MustLink, Sizes, a
 from mmcopt.errors import DataError
 from mmcopt.formulations.least_squares_fit import LeastSquaresFit
 from mmcopt.kernels import Gaussian, Linear, Precomputed, as_kernel
-from mmcopt.linalg import is_psd, smallest_eigenvalue, spd_inverse
+from mmcopt.linalg import is_psd, psd_root, smallest_eigenvalue, spd_inverse
 from mmcopt.matrices import Dense, LowRank, Symmetric, require_memory
 from mmcopt.modeling import Formulation, Statement, cached
 
@@ -336,8 +336,9 @@ class LeastSquares(Formulation):
                            sizes <= self.rules.high]
         else:
             Z = cp.Constant(np.eye(k)[np.asarray(labels)])
-        loss = cp.sum_squares(2 * Z - 1 - K @ A)
-        penalty = sum(cp.quad_form(A[:, h], cp.psd_wrap(K)) for h in range(k))
+        B = psd_root(K)  # K = B B'
+        loss = cp.sum_squares(2 * Z - 1 - B @ (B.T @ A))
+        penalty = cp.sum_squares(B.T @ A)  # sum_h a_h'K a_h
         return cp.Problem(cp.Minimize((loss + self.shift * penalty) / self.unit), constraints)
 
     @classmethod

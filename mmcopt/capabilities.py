@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from mmcopt.constraints import LabelRules
 from mmcopt.errors import DataError, InfeasibleError
 from mmcopt.feasibility import find_labels
-from mmcopt.matrices import Dense, Symmetric, as_symmetric
+from mmcopt.matrices import Dense, LowRank, Symmetric, as_symmetric
 
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]
@@ -282,6 +282,10 @@ class LabelQuadratic(Capability):
             return self
         if ("smooth", t) in self._memo:
             return self._memo["smooth", t]
+        if isinstance(self.matrix, LowRank):
+            out = dataclasses.replace(self, W=self.matrix.smoothed(t, self.dtype), trivial=None)
+            self._memo["smooth", t] = out
+            return out
         W = self.matrix.dense()
         low, high = self.spread or (smallest_eigenvalue(W), largest_eigenvalue(W))
         A = W * (-(t - 1.0) / (high - low))
@@ -303,6 +307,8 @@ class LabelQuadratic(Capability):
         """
         key = ("smoothing", alive)
         if key not in self._memo:
+            if isinstance(self.matrix, LowRank):
+                return _half(self.matrix.spectrum()[0], alive, 1.0)
             far = 1e4
             W = self.smooth(far).matrix.dense(self.dtype)
             j = min(self.n - 1, alive)
@@ -310,10 +316,15 @@ class LabelQuadratic(Capability):
             for _ in range(4):
                 X = np.linalg.qr(W @ X.astype(W.dtype))[0]
             w = np.sort(np.linalg.eigvalsh((X.T @ (W @ X)).astype(np.float64)))[::-1]
-            half = float(np.clip(w[min(j, w.size - 1)], 1e-12, 1 - 1e-12))
-            self._memo[key] = max(2.0, far * half / (1.0 - half))
+            self._memo[key] = _half(w, j, far)
             self._memo.pop(("smooth", far), None)  # another thread may have been faster
         return float(self._memo[key])
+
+
+def _half(w: Floats, j: int, t: float) -> float:
+    """Where eigenvalue j of W_t, which is w_j here at ``t``, falls to one half; at least 2."""
+    at = float(np.clip(w[min(j, w.size - 1)], 1e-12, 1 - 1e-12))
+    return max(2.0, t * at / (1.0 - at))
 
 
 def _ints(value: Any, size: int, default: int) -> Ints:

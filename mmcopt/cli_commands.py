@@ -70,8 +70,9 @@ def _problem(args: Namespace) -> tuple[Any, Any, str]:
         k, why = classes, "the number of known classes; choose with -k"
     elif k is None:
         k, why = 2, "no classes are known; choose with -k"
-    problem = registry.formulation("LeastSquares")(  # type: ignore[call-arg]
-        X, k, kernel=kernel, lam=args.lam, center=not args.no_center, sizes=sizes)
+    least_squares: Any = registry.formulation("LeastSquares")
+    problem = least_squares(X, k, kernel=kernel, lam=args.lam, center=not args.no_center,
+                            sizes=sizes)
     n, d = X.shape
     return problem, y, f"{args.data}: {n} samples, {d} features; {k} clusters ({why})"
 

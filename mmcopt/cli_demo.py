@@ -20,7 +20,7 @@ from mmcopt.solving import solve
 
 SOLVERS = ("Shaking", "Evolutionary", "Tabu", "Memetic")
 SEEDS = 3
-NAME = "digits 3-8"
+NAME, DATA = "digits 3-8", "digits:3,8"
 
 
 def demo(args: Namespace) -> int:
@@ -29,7 +29,7 @@ def demo(args: Namespace) -> int:
     folder = pathlib.Path(args.out)
     if not args.no_plot and not folder.is_dir():
         raise DataError(f"--out {folder}: there is no such folder.")
-    X, y = datasets.load("digits:3,8")
+    X, y = datasets.load(DATA)
     least_squares: Any = registry.formulation("LeastSquares")
     problem = least_squares(X, 2, kernel=Gaussian(width=0.5), lam=0.1)
     say(f"mmcopt demo: {len(X)} images of the digits 3 and 8, told apart without their labels", "",
@@ -62,7 +62,8 @@ def _add_kmeans(table: Comparison, problem: Any, X: Any) -> None:
     from sklearn.cluster import KMeans
 
     started = time.perf_counter()
-    labels = KMeans(2, n_init=10, random_state=0).fit_predict(X)
+    model: Any = KMeans
+    labels = model(2, n_init=10, random_state=0).fit_predict(X)
     table.add("k-means (evaluated)", evaluate(problem, labels), time.perf_counter() - started)
 
 

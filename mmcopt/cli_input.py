@@ -80,7 +80,8 @@ class _Reader:
             self.at += 1
             out = self.kernel(word.lower())
         else:
-            raise self.error(f"a kernel is expected where {word!r} stands")
+            shown = word if kind == "end" else repr(word)
+            raise self.error(f"a kernel is expected where {shown} stands")
         while self.take("."):
             out = self.method(out)
         return out
@@ -202,8 +203,9 @@ def _literal(text: str) -> Any:
 def parse_solvers(text: str) -> list[Any]:
     """Read ``NAME[,param=value...]``, one or several: ``Shaking,polish=false,Tabu``.
 
-    >>> parse_solvers("tabu,length=5,shaking")
-    [Tabu(length=5, tenure=None), Shaking(polish=True, rounds=15)]
+    >>> tabu, direct = parse_solvers("tabu,length=5,direct")
+    >>> tabu.length, direct
+    (5, Direct())
     """
     specs: list[tuple[str, dict[str, Any]]] = []
     for item in text.split(","):

@@ -154,7 +154,8 @@ class _Runs:
                     self.running -= 1
 
         try:
-            Parallel(n_jobs=n_jobs, backend="threading", batch_size=1)(
+            pool: Any = Parallel
+            pool(n_jobs=n_jobs, backend="threading", batch_size=1)(
                 delayed(work)(task) for task in tasks)
         except KeyboardInterrupt:
             self.stop.set()
@@ -196,10 +197,12 @@ def compare(problems: Any, solvers: Any, *, seeds: int | Sequence[Any],
     --------
     >>> import mmcopt as mm
     >>> from mmcopt.formulations import LeastSquares
-    >>> X, y = mm.datasets.load("gaussians:n=30,distance=4,seed=0")
-    >>> table = mm.compare(LeastSquares(X), ["Tabu", "Shaking"], seeds=2, y=y)
-    >>> [(row["solver"], row["runs"]) for row in table.summary()]
-    [('Tabu', 2), ('Shaking', 2)]
+    >>> X, y = mm.datasets.load("gaussians:n=10,distance=4,seed=0")
+    >>> table = mm.compare(LeastSquares(X), ["BruteForce", "Direct"], seeds=1, y=y)
+    >>> [(row["solver"], row["status"], row["ari"]) for row in table.rows]
+    [('BruteForce', 'certified', 1.0)]
+    >>> table.refused
+    [('LeastSquares', 'Direct', 'it needs LinearSystem, which this LeastSquares does not offer.')]
     """
     optional(integer(1)).check("compare", "n_jobs", n_jobs)
     optional(integer(1)).check("compare", "max_iter", max_iter)

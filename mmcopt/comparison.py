@@ -16,9 +16,10 @@ from mmcopt.modeling import Formulation
 from mmcopt.result import FEASIBLE, Result, Status
 from mmcopt.tables import as_json, markdown_table, text_table
 
-COLUMNS = ("problem", "solver", "seed", "status", "objective", "lower_bound", "gap", "violation",
-           "prepare", "seconds", "time_to_best", "ari")
-SUMMARY = ("problem", "solver", "runs", "best", "mean", "hits", "seconds", "bound", "gap", "ari")
+COLUMNS: tuple[str, ...] = ("problem", "solver", "seed", "status", "objective", "lower_bound",
+                            "gap", "violation", "prepare", "seconds", "time_to_best", "ari")
+SUMMARY: tuple[str, ...] = ("problem", "solver", "runs", "best", "mean", "hits", "seconds",
+                            "bound", "gap", "ari")
 HIT = 1e-6  # relative distance at which a run has found the best known objective
 SUFFIXES = (".csv", ".json", ".md")
 Row = dict[str, Any]
@@ -197,7 +198,8 @@ class Comparison:
                 writer.writeheader()
                 writer.writerows(self.rows)
         else:
-            text = as_json(self.as_dict(), indent=1) if path.suffix == ".json" else self.to_markdown()
+            json_wanted = path.suffix == ".json"
+            text = as_json(self.as_dict(), indent=1) if json_wanted else self.to_markdown()
             path.write_text(text + "\n", encoding="utf-8")
 
     def plot(self, kind: str = "time", ax: Any = None) -> Any:

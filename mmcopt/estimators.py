@@ -81,7 +81,7 @@ class LeastSquaresClustering(ClusterMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.pairwise = repr(self.kernel).startswith("Precomputed")
+        tags.input_tags.pairwise = "precomputed" in repr(self.kernel).lower()
         return tags
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -130,6 +130,7 @@ class LeastSquaresClustering(ClusterMixin, BaseEstimator):
         from sklearn.utils import check_random_state
 
         if isinstance(self.random_state, int | np.integer):
+            integer(0).check(type(self).__name__, "random_state", self.random_state)
             return int(self.random_state)
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 

@@ -16,6 +16,7 @@ from mmcopt.solving import Progress
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]
 WORK = 200_000_000  # multiply-adds of one driver step
+PASSES = 30  # over all samples; the last ones move next to nothing
 
 
 @dataclass
@@ -28,6 +29,7 @@ class FactorBoard:
     value: float
     order: Ints
     position: int = 0
+    passes: int = 0
     pass_gain: float = 0.0
     done: bool = False
 
@@ -64,7 +66,7 @@ def factor_start(lq: LabelQuadratic, init: Any, rng: np.random.Generator) -> Pro
 def factor_step(lq: LabelQuadratic, board: FactorBoard) -> Progress:
     """A bounded part of a pass over all samples; done when a whole pass gains next to nothing.
 
-    The value is recomputed in float64 at the end of each pass.
+    The value is recomputed in float64 at the end.
     """
     from mmcopt import search
 
@@ -76,7 +78,10 @@ def factor_step(lq: LabelQuadratic, board: FactorBoard) -> Progress:
     board.value -= lq.scale * gain
     board.position += size
     if board.position >= lq.n:
-        board.value = lq.value(board.c)
-        board.done = lq.scale * board.pass_gain <= 1e-6 * max(abs(board.value), 1e-10)
+        board.passes += 1
+        little = lq.scale * board.pass_gain <= 1e-5 * max(abs(board.value), 1e-10)
         board.position, board.pass_gain = 0, 0.0
+        if little or board.passes == PASSES:
+            board.done = True
+            board.value = lq.value(board.c)
     return board.progress(lq)

@@ -66,6 +66,16 @@ def largest_eigenvalue(K: Floats) -> float:
     return float(eigsh(K, k=1, which="LA", v0=v0, tol=1e-9, return_eigenvectors=False)[0])
 
 
+def psd_root(K: Floats) -> Floats:
+    """B with K = B B' for a positive semidefinite K, singular or not.
+
+    For cvxpy: K a and a'Ka of a singular K disagree where rounding made an eigenvalue negative, and
+    a solver makes use of that with a huge a.
+    """
+    w, V = np.linalg.eigh(K)
+    return np.asarray(V * np.sqrt(np.maximum(w, 0.0)))
+
+
 def cholesky_succeeds(A: Floats) -> bool:
     """Whether the Cholesky factorisation of a symmetric array runs to its end."""
     try:
@@ -85,7 +95,8 @@ def proved_psd_shift(S: Floats, guess: float) -> float:
     identity = np.eye(n)
     trace = float(np.abs(np.diagonal(S)).sum())
     d = max(guess, 0.0)
-    step = rump_margin(n, trace + n * d)
+    # A zero S, as of one feature, needs a step above zero as well.
+    step = max(rump_margin(n, trace + n * d + float(np.abs(S).max())), 1e-290)
     for _ in range(60):
         c = rump_margin(n, trace + n * d)
         if cholesky_succeeds(S + (d - c) * identity):

@@ -180,19 +180,36 @@ class LowRank(Symmetric):
     """W = Psi Psi' for an n x r factor; never made dense behind the caller's back."""
 
     def __init__(self, Psi: Floats) -> None:
-        self._Psi = {"float64": np.ascontiguousarray(Psi, dtype=np.float64)}
+        self._Psi = {Psi.dtype.name: np.ascontiguousarray(Psi)}
         self._dense: Dense | None = None
+        self._spectrum: tuple[Floats, Floats] | None = None
         self.n = Psi.shape[0]
 
     def factor(self) -> Floats:
-        return self._Psi["float64"]
+        return next(iter(self._Psi.values()))  # as it was given
 
     def factor_as(self, dtype: Any) -> Floats:
         """The factor in another precision; the copy is kept."""
         name = np.dtype(dtype).name
         if name not in self._Psi:
-            self._Psi[name] = self._Psi["float64"].astype(dtype)
+            self._Psi[name] = self.factor().astype(dtype)
         return self._Psi[name]
+
+    def spectrum(self) -> tuple[Floats, Floats]:
+        """Eigenvalues of W that are not zero, falling, and V with Psi V = U sqrt(eigenvalues)."""
+        if self._spectrum is None:
+            Psi = self.factor()
+            w, V = np.linalg.eigh((Psi.T @ Psi).astype(np.float64))
+            self._spectrum = np.maximum(w[::-1], 0.0), V[:, ::-1]
+        return self._spectrum
+
+    def smoothed(self, t: float, dtype: Any) -> LowRank:
+        """S (S + t (I - S))^-1 for S = Psi Psi' <= I, without directions of weight below 1e-3."""
+        w, V = self.spectrum()
+        weight = 1.0 / (w + t * (1.0 - w))
+        keep = w * weight >= 1e-3 * (w * weight).max()
+        turn = (V * np.sqrt(weight))[:, keep]
+        return LowRank(np.asarray(self.factor_as(dtype) @ turn.astype(dtype)))
 
     def dense(self, dtype: Any = np.float64) -> Floats:
         if self._dense is None:
@@ -210,6 +227,11 @@ class LowRank(Symmetric):
     def association(self, Z: Floats) -> float:
         S = self.factor().T @ Z
         return float(np.sum(S * S))
+
+    def within(self, c: Ints, k: int) -> float:
+        Psi = self.factor()
+        sums = [Psi[c == h].sum(axis=0, dtype=np.float64) for h in range(k)]
+        return float(np.sum(np.square(sums)))
 
     def column(self, j: int) -> Floats:
         Psi = self.factor()

@@ -130,8 +130,9 @@ def _leading(K: Floats) -> Floats:
 def _components(X: Any) -> Floats:
     """Return the samples in their two leading principal components, by the small side of X."""
     if is_sparse(X):
-        from scipy.sparse.linalg import LinearOperator, eigsh
+        from scipy.sparse import linalg
 
+        sparse: Any = linalg  # whose annotations are in parts wrong
         d, mean = X.shape[1], np.asarray(X.mean(axis=0)).ravel()
         n = X.shape[0]
 
@@ -139,8 +140,8 @@ def _components(X: Any) -> Floats:
             return np.asarray(X.T @ (X @ v)).ravel() - n * mean * float(mean @ v.ravel())
 
         v0 = np.random.default_rng(0).standard_normal(d)
-        operator = LinearOperator((d, d), matvec=covariance, dtype=np.float64)
-        _, vectors = eigsh(operator, k=min(2, d - 1), which="LA", v0=v0, tol=1e-4)
+        operator = sparse.LinearOperator((d, d), matvec=covariance, dtype=np.float64)
+        _, vectors = sparse.eigsh(operator, k=min(2, d - 1), which="LA", v0=v0, tol=1e-4)
         return _oriented(np.asarray(X @ vectors[:, ::-1] - mean @ vectors[:, ::-1]))
     A = np.asarray(X, dtype=np.float64) - np.mean(X, axis=0, dtype=np.float64)
     _, vectors = np.linalg.eigh(A.T @ A)

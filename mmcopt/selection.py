@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.certify import evaluate
-from mmcopt.checks import integer
-from mmcopt.errors import DataError
+from mmcopt.checks import integer, optional, real
+from mmcopt.errors import DataError, ParameterError
 from mmcopt.kernels import Gaussian
 from mmcopt.metrics import adjusted_rand_index
 from mmcopt.modeling import Formulation
@@ -34,6 +34,7 @@ MEMBERS = 6  # partitions that follow a path
 
 def lowest(results: Sequence[Result]) -> Result:
     """The feasible result with the lowest objective, of results for one and the same problem."""
+    _some("lowest", "results", results)
     if len({r.formulation.fingerprint for r in results}) != 1:
         raise DataError("lowest compares objectives, which only results for one problem share; "
                         "across problems use most_central.")
@@ -59,6 +60,7 @@ def most_central(results: Sequence[Result]) -> Result:
     >>> round(mm.metrics.adjusted_rand_index(y, most_central(cells).labels), 1)
     0.9
     """
+    _some("most_central", "results", results)
     scores = centrality([r.labels for r in results])
     return results[int(np.argmax(scores))]
 
@@ -74,6 +76,7 @@ def stability(problem: Formulation, given: Any = "Tabu", *, runs: int = 6, seed:
 
 def objective_ratio(result: Result, *, draws: int = 20, seed: int = 0) -> float:
     """Objective over the mean objective of random feasible labels: small where structure is."""
+    integer(1).check("objective_ratio", "draws", draws)
     f = result.formulation
     lq = f.offer(LabelQuadratic)
     if lq is None:
@@ -94,6 +97,9 @@ def path(problem: Any, lams: Sequence[float] = LAMS, *, members: int = MEMBERS,
     if not hasattr(problem, "path"):
         raise DataError(f"{type(problem).__name__} has no path of problems to follow; "
                         "LeastSquares has.")
+    _some("path", "lams", lams)
+    integer(1).check("path", "members", members)
+    optional(real(0)).check("path", "time_limit", time_limit)
     rng = np.random.default_rng(seed)
     tabu = solver("Tabu")
     budget = _budget(time_limit)
@@ -109,6 +115,11 @@ def path(problem: Any, lams: Sequence[float] = LAMS, *, members: int = MEMBERS,
                                  bound=False)
         cells[i].forget()  # one R at a time
     return [found[i] for i in range(len(lams))]
+
+
+def _some(owner: str, name: str, values: Any) -> None:
+    if not isinstance(values, Sequence | np.ndarray) or len(values) == 0:
+        raise ParameterError(f"{owner}: {name} must be a list of at least one; got {values!r}.")
 
 
 def _budget(time_limit: float | None) -> Budget:
@@ -156,6 +167,10 @@ def grid(X: Any, n_clusters: int, *, widths: Sequence[float] = (0.3, 0.5, 1.0),
     >>> cells.scores.shape
     (2, 2)
     """
+    _some("grid", "widths", widths)
+    if {"kernel", "lam"} & set(options):
+        raise ParameterError("grid: kernel and lam are what it varies, by widths= and lams=; for "
+                             "another kernel follow path(problem, lams).")
     build = formulation("LeastSquares")
     results: list[Result] = []
     for width in widths:

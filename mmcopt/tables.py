@@ -18,13 +18,17 @@ def _percent(value: float) -> str:
     return f"{100 * value:.1f} %" if value == 0 or abs(value) >= 1e-3 else f"{100 * value:.2g} %"
 
 
+def _share(value: float) -> str:
+    return f"{100 * value:.0f} %"
+
+
 def _seconds(value: float) -> str:
     return f"{value:.2f}" if value >= 0.1 else f"{value:.4f}"
 
 
 # How the numbers of a column are printed; all others with six digits.
 FORMATS: dict[str, Callable[[float], str]] = {
-    "gap": _percent, "hits": lambda share: f"{100 * share:.0f} %", "seconds": _seconds, "prepare": _seconds,
+    "gap": _percent, "hits": _share, "seconds": _seconds, "prepare": _seconds,
     "time_to_best": _seconds, "ari": "{:.3f}".format, "accuracy": _percent,
 }
 

@@ -22,6 +22,8 @@ class _Path:
     value: float
     levels: list[float]
     stage: int
+    best: float
+    best_c: NDArray[np.int64]
     opening: bool = True
 
 
@@ -62,7 +64,8 @@ class Continuation(LabelSearch):
         c = start_labels(lq, init, rng)
         levels = self.levels(lq)
         skip = int(rng.integers(0, min(2, self.stages)))
-        return self._progress(lq, _Path(c, lq.value(c), levels, skip))
+        value = lq.value(c)
+        return self._progress(lq, _Path(c, value, levels, skip, value, c))
 
     def step(self, f: Any, state: _Path, rng: np.random.Generator) -> Progress:
         lq = f.offer(LabelQuadratic)
@@ -72,8 +75,24 @@ class Continuation(LabelSearch):
         state.c = lq.reduce(run(search, level, lq.expand(state.c), rng).point)
         state.opening = False
         state.stage += 1
-        state.value = lq.value(state.c)
+        self._seen(lq, state)
         return self._progress(lq, state, t)
+
+    def finish(self, f: Any, state: _Path) -> Progress | None:
+        """Run ``inner`` from the labels of an earlier level when they were better than the last."""
+        if state.best >= state.value:
+            return None
+        lq = f.offer(LabelQuadratic)
+        rng = np.random.default_rng(0)
+        state.c = lq.reduce(run(self.inner, lq, lq.expand(state.best_c), rng).point)
+        self._seen(lq, state)
+        return self._progress(lq, state)
+
+    @staticmethod
+    def _seen(lq: LabelQuadratic, state: _Path) -> None:
+        state.value = lq.value(state.c)
+        if state.value < state.best:
+            state.best, state.best_c = state.value, state.c
 
     def outcome(self, f: Any, state: _Path) -> Status | None:
         return Status.CONVERGED if state.stage > self.stages else None

@@ -119,7 +119,7 @@ class Evolutionary(LabelSearch):
         gain = search.evolve(W, state.c, state.G, state.sizes, rules, state.values, state.order,
                              state.t, GENERATIONS, self.nu, state.rng)
         state.t += GENERATIONS
-        if gain > 0:
+        if gain > _rounding(W.dtype) * abs(state.values[state.order[0]]):
             state.last_gain = state.t
         elif self.stop == "local":
             slot = state.order[0]
@@ -137,7 +137,8 @@ class Evolutionary(LabelSearch):
                                     state.t, 10 * GENERATIONS, state.rng)
         state.t += 10 * GENERATIONS
         state.value -= lq.scale * gain
-        state.pass_gain = state.t if gain > 0 else state.pass_gain
+        if gain > _rounding(state.S.dtype) * max(1.0, abs(lq.constant - state.value)) / lq.scale:
+            state.pass_gain = state.t
         state.done = state.t - state.pass_gain > lq.n
         return state.progress(lq)
 
@@ -154,3 +155,8 @@ class Evolutionary(LabelSearch):
         search.descend(working_matrix(lq), state.c[slot], state.G[slot], state.sizes[slot],
                        lq.rules(), 10 * lq.n)
         return self._progress(lq, state)
+
+
+def _rounding(dtype: Any) -> float:
+    """Relative gain that counts: equal labelings, such as renamed ones, differ by less."""
+    return 1e-6 if dtype == np.float32 else 1e-10

@@ -23,6 +23,7 @@ Ints = NDArray[np.int64]
 SIMILAR = 0.99  # adjusted Rand index above which two members count as the same
 BLOCK_STARTS = 3  # random starts of the search over blocks, besides the better parent
 BETTER = 1e-9  # relative: what counts as an improvement
+LARGE_STAGES = 3  # levels of the path that a problem on a large factor follows
 
 
 @dataclass
@@ -35,7 +36,7 @@ class _Pool:
     members: list[Ints] = field(default_factory=list)
     values: list[float] = field(default_factory=list)
     idle: int = 0
-    large: str = ""  # stage of the search on a large problem: "extend", "polish", "done"
+    large: str = ""  # on a large problem: "begin", then "done"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,8 +52,9 @@ class Memetic(LabelSearch):
     best; within a time limit it begins again with a new pool until the time is up.
 
     Problems of more than ``large`` samples are solved on a random ``sample`` first; the others
-    join the cluster that gains most, and the whole is polished (by passes over the factor when W is
-    held as one too large to be dense). Ends in a local optimum of moves and swaps (of moves, on a
+    join the cluster that gains most, and the whole is polished. When W is held as a factor this
+    happens at a smoothed level of the path, which is then followed down by passes over the factor.
+    Ends in a local optimum of moves and swaps (of moves, on a
     factor). A driver step makes one member or one child.
 
     Examples
@@ -91,7 +93,7 @@ class Memetic(LabelSearch):
         c = start_labels(lq, init, rng)
         state = _Pool(c, lq.value(c), None if init is None else c)
         if lq.n > self.large:
-            state.large = "extend" if init is None else "polish"
+            state.large = "begin"
         return self._progress(lq, state)
 
     def step(self, f: Any, state: _Pool, rng: np.random.Generator) -> Progress:
@@ -128,13 +130,13 @@ class Memetic(LabelSearch):
         if index == 0 and state.start is not None:
             return self._polished(lq, state.start, rng)
         if index < self.path_share * self.pool:
-            path = Continuation(opening=_tabu(2.0), inner=_tabu(0.5))
+            path = Continuation(opening=_tabu(lq, 2.0), inner=_tabu(lq, 0.5))
             return lq.reduce(run(path, lq, None, rng).point)
         annealed = run(Annealing(sweeps=self.sweeps), lq, None, rng).point
         return self._polished(lq, lq.reduce(annealed), rng)
 
     def _polished(self, lq: LabelQuadratic, c: Ints, rng: np.random.Generator) -> Ints:
-        return lq.reduce(run(_tabu(0.5), lq, lq.expand(c), rng).point)
+        return lq.reduce(run(_tabu(lq, 0.5), lq, lq.expand(c), rng).point)
 
     def _child(self, lq: LabelQuadratic, state: _Pool, rng: np.random.Generator) -> None:
         state.idle += 1
@@ -168,13 +170,24 @@ class Memetic(LabelSearch):
     # ------------------------------------------------------------ large problems
 
     def _large_step(self, lq: LabelQuadratic, state: _Pool, rng: np.random.Generator) -> None:
-        if state.large == "extend":
-            self._seen(lq, state, self._extended(lq, rng))
-            state.large = "polish"
-            return
-        polish = StochasticDescent() if not lq.matrix.is_dense else _tabu(0.5)
-        self._seen(lq, state, lq.reduce(run(polish, lq, lq.expand(state.best), rng).point))
+        if lq.matrix.is_dense:
+            c = state.best if state.start is not None else self._extended(lq, rng)
+            polish: LabelSearch = _tabu(lq, 0.5)
+        else:
+            c = state.best if state.start is not None else self._followed(lq, rng)
+            polish = StochasticDescent()
+        self._seen(lq, state, lq.reduce(run(polish, lq, lq.expand(c), rng).point))
         state.large = "done"
+
+    def _followed(self, lq: LabelQuadratic, rng: np.random.Generator) -> Ints:
+        """Solve a sample of the smoothed problem and follow the answer down, on the factor."""
+        path = Continuation(stages=LARGE_STAGES)
+        levels = path.levels(lq)
+        c = self._extended(lq.smooth(levels[0]), rng)
+        for t in levels[:-1]:
+            level = lq.smooth(t)
+            c = level.reduce(run(StochasticDescent(), level, level.expand(c), rng).point)
+        return c
 
     def _extended(self, lq: LabelQuadratic, rng: np.random.Generator) -> Ints:
         """Solve a sample, then let every node join the cluster with which it gains most."""
@@ -184,7 +197,7 @@ class Memetic(LabelSearch):
         rows = np.sort(np.concatenate([held, others[:m - held.size]]))
         inner = Memetic(pool=6, patience=self.patience // 2 + 1, large=max(m, 10))
         part = run(inner, lq.subset(rows), None, rng).point
-        Z = np.zeros((lq.n, lq.k))
+        Z = np.zeros((lq.n, lq.k), dtype=lq.dtype)
         Z[rows, part] = 1.0
         c = np.argmax(lq.matrix @ Z, axis=1)
         c[rows] = part
@@ -196,8 +209,8 @@ class Memetic(LabelSearch):
                         extras={"members": float(len(state.members)), "idle": float(state.idle)})
 
 
-def _tabu(length: float) -> Tabu:
-    return Tabu(length=length, polish=False)
+def _tabu(lq: LabelQuadratic, length: float) -> Tabu:
+    return Tabu(length=length, tenure=max(5, lq.n // 50), polish=False)
 
 
 def combine(lq: LabelQuadratic, a: Ints, b: Ints, rng: np.random.Generator) -> Ints | None:

@@ -19,13 +19,19 @@ class Shaking(LabelSearch):
     """Each cluster in turn claims samples from the others, many at first and few in the end.
 
     In round i cluster d claims alpha = n / (2^i k) + n / k - |cluster d| samples (eq. 14), each the
-    one whose change of label costs least. ``polish=False`` is Algorithm 3 with these repairs: alpha
-    is rounded to the nearest integer and a negative one claims nothing; the sample that moves is
-    the argmin over those outside d (line 6 of the printed loop reuses its variable); no cluster is
-    emptied or pushed out of its size bounds; for k = 2 the rounds start at i = 1, because at i = 0
-    each cluster would claim every sample and erase the start; the best labels met are kept. The end
-    of the raw search is no local optimum; ``polish`` makes it one. A driver step is the claim of
-    one cluster; a claimed sample costs O(n).
+    one whose change of label costs least, from i = 0 to ``rounds``. Repairs of the printed text:
+    alpha is rounded to the nearest integer and a negative one claims nothing; the sample that moves
+    is the argmin over those outside d (line 6 reuses its loop variable); no cluster is emptied or
+    pushed out of its size bounds. A driver step is the claim of one cluster; a claimed sample costs
+    O(n).
+
+    ``polish`` (the default) goes back to the best labels met and ends in a local optimum of moves
+    and swaps; for k = 2 it begins at i = 1, because at i = 0 each of two clusters claims every
+    sample, which erases the start and makes restarts alike. ``polish=False`` is Algorithm 3 as
+    printed: it begins at i = 0 and its answer is the state of the last round, which is balanced but
+    no local optimum. The best labels met would be another method there: without centring and size
+    bounds the lowest objective belongs to the unbalanced states of the first rounds (iris, mean ARI
+    .76 in place of .96). Its history shows the start as ``objective``, the walk as ``shaken``.
 
     References
     ----------
@@ -45,24 +51,38 @@ class Shaking(LabelSearch):
     rounds: int = hyper(20, integer(1), "outer rounds s")
     polish: bool = hyper(True, flag(), "end in a local optimum of moves and swaps")
 
+    def _first(self, lq: LabelQuadratic) -> int:
+        """Number of the first round."""
+        return int(self.polish and lq.k == 2)
+
     def step(self, f: Any, state: Board, rng: np.random.Generator) -> Progress:
         from mmcopt import search
 
         lq = f.offer(LabelQuadratic)
         i, d = divmod(state.count, lq.k)
-        i += int(lq.k == 2)
+        i += self._first(lq)
         total = float(lq.weights.sum())
         alpha = total / (2.0**i * lq.k) + total / lq.k - float(state.sizes[d])
         claimed = max(0, round(alpha * lq.n / total))
         gain = search.shake(working_matrix(lq), state.c, state.G, state.sizes, lq.rules(), d,
                             claimed)
         state.count += 1
-        state.gained(lq, gain)
-        return state.progress(lq, round=float(i))
+        if self.polish:
+            state.gained(lq, gain)
+            return state.progress(lq, round=float(i))
+        # The driver keeps the best point it is shown, so it is shown the start until the end.
+        state.value -= lq.scale * gain
+        return Progress(state, lambda: lq.expand(state.best_c), state.best,
+                        extras={"round": float(i), "shaken": state.value})
 
     def outcome(self, f: Any, state: Board) -> Status | None:
-        rounds = self.rounds + 1 - int(f.offer(LabelQuadratic).k == 2)  # i = 0..s
-        return Status.CONVERGED if state.count >= rounds * f.offer(LabelQuadratic).k else None
+        lq = f.offer(LabelQuadratic)
+        rounds = self.rounds + 1 - self._first(lq)  # i = 0..s
+        return Status.CONVERGED if state.count >= rounds * lq.k else None
 
     def finish(self, f: Any, state: Board) -> Progress | None:
-        return self.descend(f.offer(LabelQuadratic), state) if self.polish else None
+        lq = f.offer(LabelQuadratic)
+        if self.polish:
+            return self.descend(lq, state)
+        state.value = lq.value(state.c)
+        return state.progress(lq)

@@ -37,15 +37,15 @@ class Tabu(LabelSearch):
     0.96
     """
 
-    length: float = hyper(10.0, real(0, open_low=True), "moves, as a multiple of n")
-    tenure: int | None = hyper(None, optional(integer(1)), "steps of rest; None: n/50, at least 5")
+    length: float = hyper(20.0, real(0, open_low=True), "moves, as a multiple of n")
+    tenure: int | None = hyper(None, optional(integer(1)), "steps of rest; None: n/8 + 2, at most 20")
     polish: bool = hyper(True, flag(), "end in a local optimum of moves and swaps")
 
     def step(self, f: Any, state: Board, rng: np.random.Generator) -> Progress:
         from mmcopt import search
 
         lq = f.offer(LabelQuadratic)
-        tenure = max(min(5, lq.n // 3), lq.n // 50, 1) if self.tenure is None else self.tenure
+        tenure = min(20, lq.n // 8 + 2) if self.tenure is None else self.tenure
         steps = max(1, min(max(50, WORK // (lq.n * lq.k)), self._moves(lq) - state.count))
         gain = search.tabu(working_matrix(lq), state.c, state.G, state.sizes, lq.rules(), steps,
                            tenure, state.rng)

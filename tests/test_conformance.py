@@ -261,7 +261,7 @@ def test_move_scores_are_differences_of_objectives(problem):
     W = lq.matrix.dense()
     for _ in range(10):
         c = rng.integers(lq.k, size=lq.n)
-        G = W @ lq.indicator(c)
+        G = W @ np.eye(lq.k)[c]
         j, d = int(rng.integers(lq.n)), int(rng.integers(lq.k))
         moved = c.copy()
         moved[j] = d
@@ -752,7 +752,7 @@ def test_a_formulation_and_a_solver_of_ones_own_are_like_ours(notebook, tmp_path
         for name, cls in registry.formulations().items()
         if all(g.offer(LabelQuadratic) is None for g in cls.examples())}}
     theirs = LeastSquares.examples()[0]
-    assert mm.solve(theirs, "lottery", seed=0).objective == pytest.approx(optimum("LeastSquares-0"))
+    assert mm.solve(theirs, "lottery", seed=0).objective >= optimum("LeastSquares-0") - 1e-9
     with pytest.raises(IncompatibleError, match="Lottery cannot solve LeastSquaresFit: it needs"):
         mm.solve(theirs.restrict(np.arange(9) % 2), Lottery())
     table = mm.compare([theirs, MaxCut.examples()[0]], [Lottery(), "Tabu"], seeds=2)

@@ -1,0 +1,278 @@
+"""The command line, in process and once as a process: output, words of errors, exit codes."""
+
+import json
+import subprocess
+import sys
+import types
+
+import numpy as np
+import pytest
+
+import mmcopt as mm
+from mmcopt import cli_demo
+from mmcopt.cli import main
+from mmcopt.cli_input import parse_kernel, parse_sizes, parse_solvers
+from mmcopt.errors import BackendError, ParameterError
+from mmcopt.kernels import Cosine, Gaussian, Laplacian, Linear, Polynomial
+from mmcopt.solvers import BruteForce, Shaking, Tabu
+
+TINY = "gaussians:n=10,distance=4,seed=0"
+BRUTE = ("solve", TINY, "--solver", "bruteforce")  # needs no compiling
+
+
+@pytest.fixture
+def run(capsys):
+    def call(*argv):
+        code = main(argv)
+        seen = capsys.readouterr()
+        return code, seen.out, seen.err
+
+    return call
+
+
+# ---------------------------------------------------------------- what is typed
+
+
+@pytest.mark.parametrize(("text", "kernel"), [
+    ("linear", Linear()), ("Cosine", Cosine()), ("gaussian", Gaussian(width=1)),
+    ("laplacian", Laplacian(width=1)), ("gaussian:width=0.5", Gaussian(width=0.5)),
+    ("gaussian:gamma=1e-3", Gaussian(gamma=1e-3)), ("polynomial:2", Polynomial(2)),
+    ("polynomial:degree=2,coef0=-1", Polynomial(2, -1.0)),
+    ("gaussian:width=0.5+.3*linear", Gaussian(width=0.5) + 0.3 * Linear()),
+    ("0.3*(linear + cosine)*cosine", 0.3 * (Linear() + Cosine()) * Cosine()),
+    ("gaussian:width=0.5.nystroem:300", Gaussian(width=0.5).nystroem(300)),
+    ("(linear+cosine).centered.nystroem:rank=4,seed=1",
+     (Linear() + Cosine()).centered().nystroem(4, seed=1)),
+    ("linear.normalized", Linear().normalized()),
+])
+def test_kernels(text, kernel):
+    assert parse_kernel(text) == kernel
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ("gausian", r"no kernel is called 'gausian' \(did you mean gaussian\?\)"),
+    ("gaussian:0.5", "'0.5' needs a name, as in width=0.5"),
+    ("gaussian:width=-1", "kernel 'gaussian:width=-1': Gaussian: width must be"),
+    ("gaussian:width=1,sigma=2", "give exactly one of gamma, sigma, width"),
+    ("gaussian:size=1", "gaussian has no parameter 'size'; it takes gamma, sigma, width"),
+    ("gaussian:width=1,width=2", "width is given twice"),
+    ("gaussian:width=x", "width must be a number; got 'x'"),
+    ("linear.nystroem", "nystroem needs a rank"), ("linear.foo", "no kernel method is called"),
+    ("0.5", "a number must multiply a kernel"), ("linear+", "is expected where the end stands"),
+    ("(linear", "a '\\)' is missing"), ("linear linear", "cannot read what follows"),
+    ("", "a kernel is expected"), ("__import__('os')", "cannot read"),
+])
+def test_bad_kernels(text, words):
+    with pytest.raises(ParameterError, match=words):
+        parse_kernel(text)
+
+
+def test_sizes_and_solvers():
+    assert parse_sizes(None) is None and parse_sizes("0.2").within == 0.2
+    assert (parse_sizes("3:").low, parse_sizes(":9").high) == (3, 9)
+    with pytest.raises(ParameterError, match="sizes must be a share such as 0.2, or low:high"):
+        parse_sizes("few")
+    assert parse_solvers("shaking,polish=false,Tabu,tenure=none,length=5") \
+        == [Shaking(polish=False), Tabu(length=5)]
+    with pytest.raises(ParameterError, match="Tabu has no parameter 'size'; it has length"):
+        parse_solvers("tabu,size=3")
+    with pytest.raises(ParameterError, match="cannot read 'a=1'"):
+        parse_solvers("a=1")
+
+
+# ---------------------------------------------------------------- help
+
+
+def test_help_and_version(run):
+    assert run("--version") == (0, f"mmcopt {mm.__version__}\n", "")
+    code, out, _ = run("--help")
+    assert code == 0 and "mmcopt demo" in out and "lower bound" in out and "exit codes" in out
+    assert run()[:2] == (0, out)
+    for command in ("demo", "solve", "compare", "describe", "certify", "reproduce"):
+        code, text, _ = run(command, "--help")
+        assert code == 0 and "examples" in text and f"mmcopt {command}" in text
+        assert max(map(len, text.splitlines())) <= 100
+
+
+# ---------------------------------------------------------------- solve, certify
+
+
+def test_solve(run, tmp_path):
+    labels, saved, picture = (tmp_path / name for name in ("l.csv", "r.npz", "p.png"))
+    code, out, err = run(*BRUTE, "--out", str(labels), "--save", str(saved))
+    assert (code, err) == (0, "")
+    assert "2 clusters (the number of known classes; choose with -k)" in out
+    assert "BruteForce: certified" in out and "ARI 1.000, accuracy 100.0 %" in out
+    assert "Optimal: no labelling has an objective below 4.19" in out
+    written = labels.read_text(encoding="utf-8").splitlines()
+    assert written[0] == "label" and len(written) == 11
+    assert np.array_equal(mm.load(saved).labels, np.array(written[1:], dtype=int))
+
+    code, out, err = run("certify", str(saved), "--seconds", "2", "--save", str(tmp_path / "t.npz"))
+    assert code == 0 and "checked again, without any solver" in out and "FAIL" not in out
+    code, out, _ = run("certify", str(tmp_path / "t.npz"), "--json")
+    report = json.loads(out)
+    assert code == 0 and report["verified"] and report["after"]["gap"] < 1e-9
+
+    pytest.importorskip("matplotlib")
+    assert run(*BRUTE, "--plot", str(picture))[0] == 0
+    assert picture.stat().st_size > 2000
+
+
+def test_solve_json(run):
+    code, out, err = run(*BRUTE, "-k", "3", "--kernel", "linear", "--sizes", "2:6", "--json")
+    got = json.loads(out)
+    assert (code, err) == (0, "")
+    assert got["k"] == 3 and len(got["labels"]) == 10 and sum(got["sizes"]) == 10
+    assert got["kernel"] == "Linear()" and got["status"] == "certified"
+    assert got["lower_bound"] <= got["objective"]
+
+
+def test_k_without_classes(run, tmp_path):
+    path = tmp_path / "d.npz"
+    np.savez(path, X=np.random.default_rng(0).standard_normal((8, 2)))
+    code, out, _ = run("solve", str(path), "--solver", "bruteforce", "-v")
+    assert code == 0 and "2 clusters (no classes are known; choose with -k)" in out
+    assert "minimise" in out and "seconds: prepare" in out
+
+
+def test_certify_refuses_a_forged_run(run, tmp_path):
+    import dataclasses
+
+    problem = mm.formulations.LeastSquares(mm.datasets.load(TINY)[0])
+    result = mm.solve(problem, BruteForce())
+    path = str(tmp_path / "forged.npz")
+    dataclasses.replace(result, lower_bound=result.objective + 1).save(path)
+    code, out, err = run("certify", path)
+    assert (code, out) == (2, "") and "does not verify: bound: claimed 5.19" in err
+
+
+# ---------------------------------------------------------------- compare
+
+
+def test_compare(run, tmp_path):
+    saved, picture = tmp_path / "t.md", tmp_path / "p.png"
+    code, out, err = run("compare", TINY, "--solvers", "bruteforce,direct", "--seeds", "2",
+                         "--save", str(saved))
+    assert code == 0 and "lower bound" in out and "BruteForce" in out
+    assert f"left out: Direct on {TINY}: it needs LinearSystem" in out
+    assert "BruteForce, seed 1: objective 4.19" in err
+    assert saved.read_text(encoding="utf-8").startswith("| solver |")
+    code, out, err = run("compare", TINY, "--solvers", "bruteforce", "--seeds", "1", "--json",
+                         "--certify", "1")
+    got = json.loads(out)
+    assert (code, err) == (0, "") and got["rows"][0]["gap"] < 1e-9 and got["n"] == 10
+    pytest.importorskip("matplotlib")
+    assert run("compare", TINY, "--solvers", "bruteforce", "--seeds", "1",
+               "--plot", str(picture))[0] == 0 and picture.stat().st_size > 2000
+
+
+# ---------------------------------------------------------------- describe, reproduce, demo
+
+
+@pytest.mark.parametrize(("name", "words"), [
+    ((), ["problems:", "LeastSquares", "solvers:", "BruteForce", "data:", "iris"]),
+    (("leastsquares",), ["one-versus-all", "minimise", "BruteForce", "fits"]),
+    (("tabu",), ["moves, as a multiple of n", "a finite number above 0", "LeastSquares"]),
+    (("iris",), ["150 samples, 4 features", "3 classes, of 50, 50, 50 samples"]),
+])
+def test_describe(run, name, words):
+    code, out, err = run("describe", *name)
+    assert (code, err) == (0, "")
+    for word in words:
+        assert word in out
+
+
+def test_reproduce(run, monkeypatch):
+    asked = []
+
+    def reproduce(paper, **options):
+        asked.append((paper, options))
+        return {"cells": [float("nan")]}
+
+    fake = types.SimpleNamespace(PAPERS={"umc-rls": "..."}, run=reproduce)
+    monkeypatch.setitem(sys.modules, "mmcopt.reproduce", fake)
+    assert run("reproduce")[1] == "papers:\n  umc-rls\n"
+    code, out, _ = run("reproduce", "umc-rls", "--quick", "--table", "2", "--json")
+    assert code == 0 and json.loads(out) == {"cells": [None]}
+    assert asked == [("umc-rls", {"table": 2, "quick": True, "out": None, "show": False})]
+    assert run("reproduce", "nix")[0::2] == (2, "mmcopt: no paper is called 'nix'; there are "
+                                                "umc-rls.\n")
+
+
+def test_demo_with_one_solver(run, monkeypatch, tmp_path):
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr(cli_demo, "SOLVERS", ("BruteForce",))  # needs no compiling
+    monkeypatch.setattr(cli_demo, "DATA", "gaussians:n=14,distance=4,seed=0")
+    code, out, _ = run("demo", "--seconds", "1", "--out", str(tmp_path))
+    assert code == 0 and "What the bound means" in out and "(it holds)" in out
+    assert "k-means (evaluated)" in out and "certified, checked again and true" in out
+    assert (tmp_path / "mmcopt-demo.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_demo(run):
+    code, out, _ = run("demo", "--no-plot")
+    assert code == 0 and "Memetic" in out and "Picture" not in out
+
+
+# ---------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize(("argv", "words"), [
+    (["solve"], "the following arguments are required: DATA"),
+    (["frob"], "invalid choice: 'frob'"),
+    (["solve", "iris", "-k", "x"], "argument -k/--clusters: invalid int value: 'x'"),
+    (["solve", "digts"], "there is no data set 'digts' (did you mean 'digits'?)"),
+    (["solve", "iris", "-k", "200"], "150 samples cannot fill 200 clusters"),
+    (["solve", "iris", "--solver", "tabuu"], "Did you mean Tabu?"),
+    (["solve", "iris", "--solver", "tabu,shaking"], "--solver takes one solver"),
+    (["solve", "iris", "--solver", "direct"], "Direct cannot solve LeastSquares"),
+    (["solve", "iris", "--out", "/no/such/l.csv"], "the folder /no/such does not exist"),
+    (["solve", "iris", "--plot", "p.xyz"], "must end in .png, .pdf, .svg; got 'p.xyz'"),
+    (["solve", "iris", "--lam", "0"], "lam must be a finite number above 0; got 0.0"),
+    (["compare", "iris", "--seeds", "0"], "seeds must be an integer at least 1; got 0"),
+    (["compare", "iris", "--solvers", "direct"], "no solver fits any problem"),
+    (["compare", "iris", "--save", "t.xls"], "must end in .csv, .json, .md"),
+    (["certify", "/no/such/run.npz"], "/no/such/run.npz"),
+    (["describe", "nix"], "there is no data set 'nix'"),
+    (["demo", "--seconds", "0"], "--seconds: S must be a finite number above 0"),
+    (["demo", "--out", "/no/such"], "--out /no/such: there is no such folder"),
+])
+def test_bad_input(run, argv, words):
+    code, _, err = run(*argv)
+    assert code == 2 and err.startswith("mmcopt: ") and err.count("\n") == 1
+    assert words in err and "Traceback" not in err
+
+
+def test_other_exit_codes(run, monkeypatch):
+    def breaks(*args, **kwargs):
+        raise BackendError("the back end\ngave up.")
+
+    def stops(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mmcopt.cli_commands.run_solver", breaks)
+    assert run(*BRUTE)[0::2] == (1, "mmcopt: the back end gave up.\n")
+    assert "Traceback" in run(*BRUTE, "-v")[2]
+    monkeypatch.setattr("mmcopt.cli_commands.run_solver", stops)
+    assert run(*BRUTE)[0::2] == (130, "mmcopt: interrupted\n")
+
+
+def test_interrupted_search_prints_its_labels(run, monkeypatch):
+    monkeypatch.setattr(BruteForce, "step", _stop)
+    code, out, _ = run(*BRUTE)
+    assert code == 130 and "Interrupted: these are the best labels so far." in out
+    code, out, _ = run("compare", TINY, "--solvers", "bruteforce", "--seeds", "2", "--json")
+    assert code == 130 and json.loads(out)["interrupted"] and len(json.loads(out)["rows"]) == 1
+
+
+def _stop(*args):
+    raise KeyboardInterrupt
+
+
+def test_as_a_process():
+    done = subprocess.run([sys.executable, "-m", "mmcopt.cli", *BRUTE, "--json"],
+                          capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["status"] == "certified"

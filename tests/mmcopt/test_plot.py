@@ -1,0 +1,142 @@
+"""Pictures are drawn without a window and saved; what they show is read back from the axes."""
+
+import sys
+
+import numpy as np
+import pytest
+
+import mmcopt as mm
+from mmcopt.errors import BackendError, DataError, ParameterError
+from mmcopt.formulations import LeastSquares
+from mmcopt.kernels import Gaussian, Linear, Precomputed
+from mmcopt.plot import plot_comparison, plot_history, plot_result
+from mmcopt.solvers import BruteForce
+
+plt = pytest.importorskip("matplotlib.pyplot")
+
+
+@pytest.fixture(autouse=True)
+def _closed():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def data():
+    return mm.datasets.load("gaussians:n=10,distance=4,d=3,seed=0")
+
+
+@pytest.fixture(scope="module")
+def table(data):
+    problems = {"a": LeastSquares(data[0]), "b": LeastSquares(data[0], lam=1.0)}
+    table = mm.compare(problems, {"all": BruteForce(), "again": BruteForce()}, seeds=2, y=data[1])
+    return table.add("given", mm.evaluate(problems["a"], data[1]), 0.1)
+
+
+def _saved(ax, path):
+    ax.figure.savefig(path, dpi=50)
+    return path.stat().st_size > 2000
+
+
+def test_plane_data_are_drawn_as_they_are(tmp_path):
+    X, y = mm.datasets.load("moons:n=30,noise=0.05")
+    result = mm.evaluate(LeastSquares(X), np.array(["left", "right"])[y])
+    ax = result.plot()
+    drawn = np.vstack([c.get_offsets() for c in ax.collections])
+    assert sorted(map(tuple, drawn)) == sorted(map(tuple, X))
+    assert ax.get_xlabel() == "feature 1"
+    names = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert names == ["cluster left (15)", "cluster right (15)"]
+    for word in ("objective", "bound", "gap"):
+        assert word in ax.get_title()
+    assert _saved(ax, tmp_path / "a.png")
+
+
+def test_kernel_components(data, tmp_path):
+    X, y = data
+    problem = LeastSquares(X, kernel=Gaussian(width=0.5))
+    ax = plot_result(mm.evaluate(problem, y))
+    assert ax.get_xlabel() == "first kernel principal component"
+    K = problem.fitted.matrix()  # centred already
+    drawn = np.asarray(np.vstack([c.get_offsets() for c in ax.collections]))
+    assert np.sort((drawn**2).sum(axis=0))[::-1] == pytest.approx(np.linalg.eigvalsh(K)[:-3:-1])
+    assert _saved(ax, tmp_path / "a.png")
+
+
+@pytest.mark.parametrize("kind", ["precomputed", "sparse", "nystroem", "linear"])
+def test_other_data(data, kind, monkeypatch):
+    X, y = data
+    if kind == "sparse":
+        from scipy.sparse import csr_array
+
+        monkeypatch.setattr("mmcopt.plot.KERNEL_LIMIT", 5)
+        problem = LeastSquares(csr_array(X), kernel=Gaussian(width=1.0))
+    elif kind == "precomputed":
+        problem = LeastSquares(X @ X.T + np.eye(10), kernel=Precomputed())
+    elif kind == "nystroem":
+        monkeypatch.setattr("mmcopt.plot.KERNEL_LIMIT", 5)
+        problem = LeastSquares(X, kernel=Gaussian(width=1.0).nystroem(4))
+    else:
+        problem = LeastSquares(X[:, :1], kernel=Linear())
+    drawn = np.vstack([c.get_offsets() for c in plot_result(mm.evaluate(problem, y)).collections])
+    assert drawn.shape == (10, 2) and np.isfinite(drawn).all()
+    assert np.abs(drawn.mean(axis=0)).max() < 1e-6
+
+
+def test_sparse_components_are_those_of_the_dense_data(data, monkeypatch):
+    from scipy.sparse import csr_array
+
+    from mmcopt.plot import _components
+
+    assert np.abs(_components(csr_array(data[0]))) == pytest.approx(
+        np.abs(_components(data[0])), abs=1e-2)
+
+
+def test_infeasible_labels_say_so(data):
+    result = mm.evaluate(LeastSquares(data[0], sizes=(4, 6)), [0] * 9 + [1])
+    assert "violation 3, so no gap" in plot_result(result).get_title()
+
+
+def test_history(data, tmp_path):
+    result = mm.solve(LeastSquares(data[0]), BruteForce())
+    ax = plot_history(result)
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert labels[:2] == ["each step", "best so far"] and labels[2].startswith("lower bound")
+    assert ax.get_xscale() == "log" and _saved(ax, tmp_path / "h.png")
+    with pytest.raises(DataError, match="no history"):
+        plot_history(mm.evaluate(LeastSquares(data[0]), data[1]))
+
+
+@pytest.mark.parametrize("kind", ["time", "profile", "box"])
+def test_comparison(table, kind, tmp_path):
+    axes = np.ravel(np.array(table.plot(kind), dtype=object))
+    assert len(axes) == (1 if kind == "profile" else 2)
+    assert _saved(axes[0], tmp_path / "c.png")
+    if kind != "profile":
+        assert [ax.get_title() for ax in axes] == ["a", "b"]
+        dashed = [line for line in axes[0].lines if line.get_linestyle() == "--"]
+        assert dashed[0].get_ydata()[0] == max(r["lower_bound"] for r in table.rows
+                                               if r["problem"] == "a")
+
+
+def test_profile_ends_at_the_share_of_hits(table):
+    ax = plot_comparison(table, "profile")
+    assert [line.get_label() for line in ax.lines] == ["all", "again"]
+    assert all(line.get_ydata()[-1] == 1.0 for line in ax.lines)
+
+
+def test_axes_of_the_caller_are_used(table, data):
+    figure, (left, right) = plt.subplots(1, 2)
+    assert plot_result(mm.evaluate(LeastSquares(data[0]), data[1]), ax=left) is left
+    assert list(plot_comparison(table, "time", ax=(left, right))) == [left, right]
+    assert len(plt.get_fignums()) == 1
+
+
+def test_bad_input(table, monkeypatch):
+    with pytest.raises(ParameterError, match="kind must be one of 'time', 'profile', 'box'; got"):
+        table.plot("pie")
+    with pytest.raises(ParameterError, match="needs 2 axes, one a problem; got 1"):
+        table.plot("time", ax=plt.subplots()[1])
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(BackendError, match="drawing needs matplotlib: pip install 'mmcopt.plot.'"):
+        table.plot("time")

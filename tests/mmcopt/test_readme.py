@@ -1,0 +1,21 @@
+"""The README says what is true: its pairing table and its ten lines."""
+
+import re
+from pathlib import Path
+
+import mmcopt as mm
+
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_pairing_table_is_the_printed_one():
+    shown = README.split("<!-- pairing table -->")[1].split("<!-- end of pairing table -->")[0]
+    assert shown.strip() == mm.pairing_table()
+
+
+def test_the_ten_lines_run_and_print_what_they_say(capsys):
+    code = re.search(r"## Ten lines\n\n```python\n(.*?)```", README, re.S).group(1)
+    exec(compile(code, "README.md", "exec"), {})
+    out = capsys.readouterr().out
+    assert "minimise" in out and "ok   bound" in out
+    assert out.rstrip().splitlines()[-1].startswith("0.997")

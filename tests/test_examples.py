@@ -1,0 +1,99 @@
+"""Every script in examples/ runs, quickly, and ends with a table that shows a bound."""
+
+import ast
+import pathlib
+import re
+import runpy
+import subprocess
+import sys
+
+import pytest
+
+from mmcopt import registry
+
+ROOT = pathlib.Path(__file__).parents[1]
+SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
+ASIDE = {"mmcopt.checks", "mmcopt.solving"}  # what a solver of one's own is written with
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path, capsys):
+    """Run a script in this process, where the loops are compiled once; return what it printed."""
+    monkeypatch.setenv("MMCOPT_QUICK", "1")
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    monkeypatch.delenv("MMCOPT_DATA", raising=False)
+    monkeypatch.chdir(tmp_path)
+    registry.solvers()  # all of ours, before those that scripts add are forgotten again
+    monkeypatch.setattr(registry, "_solvers", dict(registry._solvers))
+    monkeypatch.setattr(registry, "_formulations", dict(registry._formulations))
+
+    def _run(path):
+        runpy.run_path(str(path), run_name="__main__")
+        captured = capsys.readouterr()
+        assert captured.err == ""
+        return captured.out
+
+    yield _run
+    if "matplotlib.pyplot" in sys.modules:
+        import matplotlib.pyplot as plt
+
+        plt.close("all")
+
+
+def test_there_is_one_script_for_each_idea():
+    assert {p.stem for p in SCRIPTS} >= {
+        "choosing_parameters", "compare_solvers", "compose", "evommc", "kmeans_in_the_table",
+        "umc_rls", "your_own"}
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda p: p.stem)
+def test_a_script_prints_a_table_with_objective_bound_and_gap(run, path, tmp_path):
+    out = run(path)
+    heads = [line for line in out.splitlines() if re.search(r"\bbound\b.*\bgap\b", line)
+             and re.search(r"\b(objective|best)\b", line)]
+    assert heads, out
+    assert re.search(r"\d\s?%", out)
+    assert max(map(len, out.splitlines())) < 260
+    made = [p.relative_to(tmp_path) for p in tmp_path.rglob("*") if p.is_file()]
+    assert all(p.parts[0] == "runs" and p.suffix == ".png" for p in made), made
+
+
+def test_the_comparison_of_solvers_draws_pictures(run, tmp_path):
+    pytest.importorskip("matplotlib")
+    out = run(ROOT / "examples" / "compare_solvers.py")
+    pictures = sorted(p.name for p in (tmp_path / "runs").iterdir())
+    assert pictures == ["compare_solvers-box.png", "compare_solvers-time.png"]
+    assert all(f"runs/{name}" in out for name in pictures)
+
+
+def test_a_problem_and_a_solver_of_the_readers_own_are_treated_like_ours(run):
+    out = run(ROOT / "examples" / "your_own.py")
+    assert re.search(r"^Metropolis +fits$", out, re.M)
+    assert "Metropolis fits: LeastSquares, Seating" in out
+    assert "Metropolis on Seating: certified" in out  # by trying every seating
+    assert "ParameterError: Metropolis: hot must be a finite number above 0; got 0.0." in out
+    assert "Did you mean Metropolis?" in out
+    assert "Direct cannot solve Seating: it needs LinearSystem, which this Seating does not " in out
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda p: p.stem)
+def test_a_script_says_what_it_teaches_and_uses_public_names(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    assert "What it teaches:" in (ast.get_docstring(tree) or "")
+    assert "main" in {n.name for n in tree.body if isinstance(n, ast.FunctionDef)}
+    public = {"mmcopt", "mmcopt.constraints", "mmcopt.formulations", "mmcopt.kernels",
+              "mmcopt.solvers"} | (ASIDE if path.stem == "your_own" else set())
+    for node in ast.walk(tree):
+        names = [a.name for a in node.names] if isinstance(node, ast.Import) else \
+            [node.module] if isinstance(node, ast.ImportFrom) else []
+        assert all(n in public for n in names if n.split(".")[0] == "mmcopt"), names
+        if isinstance(node, ast.Attribute):
+            assert not re.match(r"_[a-z]", node.attr), node.attr
+            assert node.attr != "show"
+
+
+def test_what_the_scripts_write_is_ignored_by_git():
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a clone")
+    done = subprocess.run(["git", "check-ignore", "-q", "runs/picture.png"], cwd=ROOT)
+    assert done.returncode == 0
