@@ -14,7 +14,7 @@ from mmcopt.constraints import CannotLink, Known, LabelRules, MustLink, Sizes, a
 from mmcopt.errors import DataError
 from mmcopt.formulations.least_squares_fit import LeastSquaresFit
 from mmcopt.kernels import Gaussian, Linear, Precomputed, as_kernel
-from mmcopt.linalg import is_psd, psd_root, smallest_eigenvalue, spd_inverse
+from mmcopt.linalg import is_psd, smallest_eigenvalue, spd_inverse
 from mmcopt.matrices import Dense, LowRank, Symmetric, require_memory
 from mmcopt.modeling import Formulation, Statement, cached
 
@@ -56,7 +56,7 @@ class LeastSquares(Formulation):
     >>> X, y = mm.datasets.load("iris")
     >>> problem = LeastSquares(X, 3, kernel=Gaussian(width=0.5), lam=0.1)
     >>> round(problem.objective(y), 2)
-    109.07
+    93.43
     """
 
     paper = "Pahikkala et al., UMC-RLS, eq. 7 and 13; Gieseke et al., EvoMMC, eq. 7"
@@ -160,7 +160,8 @@ class LeastSquares(Formulation):
         gram = Phi.T @ Phi
         gram[np.diag_indices(len(gram))] += self.shift
         L = np.linalg.cholesky(gram)
-        return np.asarray(solve_triangular(L, Phi.T, lower=True, overwrite_b=True).T)
+        # Not in place: Phi is kept, and shared by problems at other lam.
+        return np.asarray(solve_triangular(L, Phi.T, lower=True).T)
 
     def _dense(self) -> Floats:
         n, shift = self.n, self.shift
@@ -230,6 +231,8 @@ class LeastSquares(Formulation):
     @property
     def _single(self) -> bool:
         """Whether float32 is precise enough to search with."""
+        if self.n <= 64:
+            return False  # nothing to gain
         scale = float(np.mean(np.diagonal(self.K))) if not self.low_rank else 1.0
         return self.shift >= SINGLE * scale
 
@@ -334,11 +337,15 @@ class LeastSquares(Formulation):
             sizes = cp.sum(Z, axis=0)
             constraints = [cp.sum(Z, axis=1) == 1, sizes >= self.rules.low,
                            sizes <= self.rules.high]
+            node, fixed, apart = self.rules.groups, self.rules.fixed, self.rules.apart
+            first = np.unique(node, return_index=True)[1]  # a sample of each must-linked group
+            constraints += [Z[i] == Z[first[node[i]]] for i in range(n) if i != first[node[i]]]
+            constraints += [Z[first[g], fixed[g]] == 1 for g in np.flatnonzero(fixed >= 0)]
+            constraints += [Z[first[a]] + Z[first[b]] <= 1 for a, b in apart]
         else:
             Z = cp.Constant(np.eye(k)[np.asarray(labels)])
-        B = psd_root(K)  # K = B B'
-        loss = cp.sum_squares(2 * Z - 1 - B @ (B.T @ A))
-        penalty = cp.sum_squares(B.T @ A)  # sum_h a_h'K a_h
+        loss = cp.sum_squares(2 * Z - 1 - K @ A)
+        penalty = sum(cp.quad_form(A[:, h], cp.psd_wrap(K)) for h in range(k))
         return cp.Problem(cp.Minimize((loss + self.shift * penalty) / self.unit), constraints)
 
     @classmethod

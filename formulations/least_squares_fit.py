@@ -12,7 +12,7 @@ from mmcopt.capabilities import Bounded, LinearSystem
 from mmcopt.checks import data_matrix, encode_labels, integer, real
 from mmcopt.errors import DataError
 from mmcopt.kernels import Gaussian, as_kernel
-from mmcopt.linalg import UNIT, psd_root
+from mmcopt.linalg import UNIT
 from mmcopt.modeling import Formulation, Statement, cached
 
 Floats = NDArray[Any]
@@ -110,9 +110,8 @@ class LeastSquaresFit(Formulation):
         import cvxpy as cp
 
         A = cp.Variable((self.n, self.n_clusters), name="A")
-        B = psd_root(self.K)  # K = B B'
-        loss = cp.sum_squares(self.P - B @ (B.T @ A))
-        penalty = cp.sum_squares(B.T @ A)  # sum_h a_h'K a_h
+        loss = cp.sum_squares(self.P - self.K @ A)
+        penalty = sum(cp.quad_form(A[:, h], cp.psd_wrap(self.K)) for h in range(self.n_clusters))
         return cp.Problem(cp.Minimize(loss + self.lam * penalty))
 
     @classmethod

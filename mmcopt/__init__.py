@@ -29,18 +29,16 @@ _MODULES = ("constraints", "datasets", "errors", "estimators", "formulations", "
 __all__ = sorted([*_EXPORTS, *_MODULES, "__version__"])
 
 if TYPE_CHECKING:
-    from mmcopt import (
-        constraints,
-        datasets,
-        errors,
-        estimators,
-        formulations,
-        kernels,
-        metrics,
-        plot,
-        selection,
-        solvers,
-    )
+    import mmcopt.constraints as constraints
+    import mmcopt.datasets as datasets
+    import mmcopt.errors as errors
+    import mmcopt.estimators as estimators
+    import mmcopt.formulations as formulations
+    import mmcopt.kernels as kernels
+    import mmcopt.metrics as metrics
+    import mmcopt.plot as plot
+    import mmcopt.selection as selection
+    import mmcopt.solvers as solvers
     from mmcopt.capabilities import LabelQuadratic
     from mmcopt.certify import certify, evaluate
     from mmcopt.compare import compare

@@ -138,7 +138,7 @@ class LabelQuadratic(Capability):
     def dtype(self) -> Any:
         """Working precision of the searches."""
         single = self.single() if callable(self.single) else self.single
-        return np.float32 if single and self.n > 64 else np.float64
+        return np.float32 if single else np.float64
 
     @property
     def symmetric(self) -> bool:
@@ -234,7 +234,7 @@ class LabelQuadratic(Capability):
 
         Merged nodes share a label, so must-links, intersections of partitions and micro-cells are
         all contractions. Groups must not hold two different fixed labels or a cannot-link.
-        ``dtype`` names the copy of W to read.
+        ``dtype`` names the copy of W to read, and the working precision of the result.
         """
         groups = np.asarray(groups, dtype=np.int64)
         m = int(groups.max()) + 1
@@ -249,7 +249,7 @@ class LabelQuadratic(Capability):
         weights = np.bincount(groups, weights=self.weights, minlength=m).astype(np.int64)
         return dataclasses.replace(
             self, W=self.matrix.contract(groups, m, dtype), const=self.constant, weights=weights,
-            fixed=fixed, apart=apart, groups=groups, spread=None, single=False)
+            fixed=fixed, apart=apart, groups=groups, spread=None, single=dtype == np.float32)
 
     def subset(self, rows: Ints) -> LabelQuadratic:
         """The problem on some of the nodes, size bounds scaled with their share of the weight.

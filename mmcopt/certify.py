@@ -18,7 +18,6 @@ from mmcopt.capabilities import Bounded, LabelQuadratic
 from mmcopt.checks import encode_labels
 from mmcopt.errors import MMCError
 from mmcopt.linalg import UNIT, largest_eigenvalue, proved_psd_shift
-from mmcopt.matrices import LowRank
 from mmcopt.modeling import Formulation
 from mmcopt.result import Certificate, Check, Report, Result, Status
 from mmcopt.starts import coded_labels
@@ -51,34 +50,41 @@ def largest_square_sum(low: Any, high: Any, total: int) -> float:
 def eig_bound(f: Any, options: dict[str, Any], duals: dict[str, Any]) -> float:
     """Eigenvalue bound of a `LabelQuadratic`, valid for any t >= 0.
 
-    With M_ij = [c_i = c_j] over m nodes of weights w, X = M - J/k is positive semidefinite with
-    trace m - m/k, and w'Mw <= q. Hence
-    <W, M> <= 1'(W - t ww')1 / k + (m - m/k) max(0, lambda_max(W - t ww')) + t q.
-    The eigenvalue is raised until a Cholesky factorisation proves it.
+    With M_ij = [c_i = c_j] over nodes of weights w, n = 1'w and D = diag(w), the matrix
+    X = D^1/2 (M - J/k) D^1/2 is positive semidefinite with trace n - n/k, and w'Mw <= q. Hence
+    <W, M> <= 1'(W - t ww')1 / k + (n - n/k) max(0, lambda_max(E)) + t q,
+    E = D^-1/2 (W - t ww') D^-1/2. The eigenvalue is raised until a Cholesky factorisation proves
+    it. Merging nodes, as must-links do, leaves lambda_max(E) no larger than it was.
     """
     lq = f.offer(LabelQuadratic)
-    m, k = lq.n, lq.k
-    t = max(0.0, float(duals["t"]))
-    w = lq.weights.astype(np.float64)
+    k, w = lq.k, lq.weights.astype(np.float64)
+    n = float(w.sum())
+    t = max(0.0, float(duals["t"])) if lq.matrix.is_dense else 0.0
+    E = _scaled(lq, t)
+    top = largest_eigenvalue(E)
+    shifted = -E
+    shifted[np.diag_indices(len(E))] += top
+    top += proved_psd_shift(shifted, 0.0)
+    # Rounding of the entries and of the sums: a few ulps of everything that is added up.
+    top += float(np.abs(E).max()) * 4 * lq.n * UNIT
+    ones = lq.matrix.total() - t * n**2
+    q = largest_square_sum(lq.low, lq.high, int(n))
+    upper = ones / k + (n - n / k) * max(0.0, top) + t * q
+    margin = (n + 8) * UNIT * (abs(lq.constant) + lq.scale * (abs(ones) + n + t * q))
+    return float(lq.constant - lq.scale * upper - margin)
+
+
+def _scaled(lq: LabelQuadratic, t: float) -> Any:
+    """D^-1/2 (W - t ww') D^-1/2, or, for W = Psi Psi', a smaller matrix of the same lambda_max."""
+    root = np.sqrt(lq.weights.astype(np.float64))
     Psi = lq.matrix.factor()
     if Psi is not None:
-        t = 0.0  # lambda_max of Psi Psi' is that of the small Psi' Psi
-        inner = Psi.T @ Psi
-        top = largest_eigenvalue(inner)
-        reach, terms = inner, top + proved_psd_shift(top * np.eye(len(inner)) - inner, 0.0)
-    else:
-        reach = lq.matrix.dense() if t == 0.0 else lq.matrix.dense() - t * np.outer(w, w)
-        top = largest_eigenvalue(reach)
-        shifted = -reach
-        shifted[np.diag_indices(m)] += top
-        terms = top + proved_psd_shift(shifted, 0.0)
-    # Rounding of the entries and of the sums: a few ulps of everything that is added up.
-    size = float(np.abs(reach).max()) * 4 * m * UNIT
-    ones = lq.matrix.total() - t * float(w.sum()) ** 2
-    q = largest_square_sum(lq.low, lq.high, int(w.sum()))
-    upper = ones / k + (m - m / k) * (max(0.0, terms) + size) + t * q
-    margin = (m + 8) * UNIT * (abs(lq.constant) + lq.scale * (abs(ones) + m + t * q))
-    return float(lq.constant - lq.scale * upper - margin)
+        scaled = Psi / root[:, None] if (root != 1).any() else Psi
+        return (scaled.T @ scaled).astype(np.float64)
+    W = lq.matrix.dense()
+    if (root == 1).all() and t == 0.0:
+        return W
+    return W / np.outer(root, root) - t * np.outer(root, root)
 
 
 def trivial_bound(f: Any, options: dict[str, Any], duals: dict[str, Any]) -> float:
@@ -142,17 +148,16 @@ def cheap_bound(result: Result, certificate: Certificate | None = None) -> Resul
 def best_shift(lq: LabelQuadratic) -> float:
     """The t of `eig_bound` by golden section on its convex bracket; 0 when W1 is about 0."""
     ones = np.ones(lq.n)
-    if isinstance(lq.matrix, LowRank) or np.abs(lq.matrix @ ones).max() < 1e-9:
+    if not lq.matrix.is_dense or np.abs(lq.matrix @ ones).max() < 1e-9:
         return 0.0
-    W, w = lq.matrix.dense(), lq.weights.astype(np.float64)
-    q = largest_square_sum(lq.low, lq.high, int(w.sum()))
-    ww, factor = np.outer(w, w), lq.n - lq.n / lq.k
+    n = float(lq.weights.sum())
+    q = largest_square_sum(lq.low, lq.high, int(n))
 
     def bracket(t: float) -> float:
-        top = max(0.0, largest_eigenvalue(W - t * ww))
-        return factor * top + t * (q - float(w.sum()) ** 2 / lq.k)
+        top = max(0.0, largest_eigenvalue(_scaled(lq, t)))
+        return (n - n / lq.k) * top + t * (q - n**2 / lq.k)
 
-    low, high, golden = 0.0, 4.0 / lq.n, 0.618
+    low, high, golden = 0.0, 4.0 / n, 0.618
     a, b = high - golden * (high - low), low + golden * (high - low)
     fa, fb = bracket(a), bracket(b)
     for _ in range(12):
@@ -235,7 +240,7 @@ def verify(result: Result) -> Report:
         checks.append(_close("violation", result.violation, violation))
         named = fresh.labels(result.point)
         named = named if result.classes is None else np.asarray(result.classes)[named]
-        checks.append(Check("labels", np.array_equal(named, result.labels), "those of the point"))
+        checks.append(Check("labels", np.array_equal(named, np.asarray(result.labels)), "those of the point"))
         if result.lower_bound is None:
             checks.append(Check("bound", True, "none claimed"))
         elif result.certificate is None or result.certificate.kind not in BOUNDS:

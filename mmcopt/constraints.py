@@ -39,11 +39,12 @@ class Sizes:
             if value is None:
                 continue
             many = isinstance(value, Iterable) and not isinstance(value, str)
-            each = tuple(value) if many else (value,)
+            each: tuple[Any, ...] = tuple(value) if many else (value,)
             if not all(map(_whole, each)):
                 raise ParameterError(f"Sizes: {name} must be an integer, or one a cluster; "
                                      f"got {value!r}.")
-            object.__setattr__(self, name, tuple(map(int, each)) if many else int(value))
+            whole = tuple(int(v) for v in each)
+            object.__setattr__(self, name, whole if many else whole[0])
         given = [self.low is not None or self.high is not None, self.within is not None,
                  self.exact is not None]
         if sum(given) != 1:

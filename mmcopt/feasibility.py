@@ -27,7 +27,7 @@ def find_labels(weights: Ints, low: Ints, high: Ints, fixed: Ints, apart: Ints,
     neighbours = _adjacency(weights.size, apart)
     for attempt in range(TRIES):
         hint = start if attempt == 0 else None
-        placed = _place(weights, low, high, fixed, neighbours, rng, hint)
+        placed = _place(weights, low, high, fixed, neighbours, rng, hint, attempt % 2 == 1)
         if placed is not None:
             return placed
     found = _backtrack(weights, low, high, fixed, neighbours)
@@ -74,8 +74,12 @@ def _adjacency(n: int, apart: Ints) -> list[list[int]]:
 
 
 def _place(weights: Ints, low: Ints, high: Ints, fixed: Ints, neighbours: list[list[int]],
-           rng: np.random.Generator, hint: Ints | None) -> Ints | None:
-    n, k = weights.size, low.size
+           rng: np.random.Generator, hint: Ints | None, eager: bool) -> Ints | None:
+    """Place the nodes one by one; ``eager`` fills the clusters that lack members first.
+
+    That is the surer way where sizes are tight, but it does not reach all feasible labels.
+    """
+    k = low.size
     c = fixed.copy()
     sizes = np.bincount(fixed[fixed >= 0], weights=weights[fixed >= 0], minlength=k).astype(int)
     degree = np.array([len(a) for a in neighbours])
@@ -87,7 +91,7 @@ def _place(weights: Ints, low: Ints, high: Ints, fixed: Ints, neighbours: list[l
         taken = {int(c[j]) for j in neighbours[i]}
         allowed = [h for h in range(k) if h not in taken and sizes[h] + w <= high[h]]
         missing = int(np.maximum(low - sizes, 0).sum())
-        if missing and missing >= remaining - n:  # fill clusters that still lack members first
+        if missing and (eager or missing > remaining - w):
             allowed = [h for h in allowed if sizes[h] < low[h]] or allowed
         if not allowed:
             return None

@@ -217,13 +217,17 @@ class _Leaf(FittedKernel):
         self.psd = not isinstance(kernel, Polynomial) or kernel.coef0 >= 0
         self.explicit = (isinstance(kernel, Linear | Cosine) and not data.sparse
                           and data.d < data.n)
-        self._gamma = getattr(kernel, "gamma", None) or 0.0
-        if getattr(kernel, "sigma", None) is not None:
-            self._gamma = 0.5 / kernel.sigma**2
-        elif getattr(kernel, "width", None) is not None:
-            self._gamma = 1 / (kernel.width * data.diameter(self._metric))
-            self._gamma **= 2 if self._metric == "l2" else 1
+        self._gamma = self._rate(kernel, data) if self._metric else 0.0
         self._accept(data.X)
+
+    def _rate(self, kernel: Any, data: Data) -> float:
+        """Gamma of a Gaussian or Laplacian kernel, however it was given."""
+        if kernel.gamma is not None:
+            return float(kernel.gamma)
+        if kernel.width is None:
+            return float(0.5 / kernel.sigma**2)
+        power = 2 if self._metric == "l2" else 1
+        return float(1 / (kernel.width * data.diameter(self._metric)) ** power)
 
     def _accept(self, A: Any) -> Any:
         for s, t in _chunks(A.shape[0]) if isinstance(self.kernel, Cosine) else ():

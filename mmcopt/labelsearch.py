@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt.capabilities import Capability, LabelQuadratic
-from mmcopt.solving import Progress, Solver, warm_label_search
+from mmcopt.solving import Budget, Progress, Solver, run
 
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]
@@ -78,6 +78,16 @@ def new_board(lq: LabelQuadratic, c: Ints, rng: np.random.Generator) -> Board:
     return Board(c, G, sizes, value, value, c.copy(), random_state(rng))
 
 
+_warmed: set[tuple[Solver, Any]] = set()
+
+
+def toy_problem(dtype: Any) -> LabelQuadratic:
+    """Two clusters of random vectors, small, with searches that work in ``dtype``."""
+    single = dtype == np.float32
+    A = np.random.default_rng(0).standard_normal((40 if single else 12, 5)) / 20
+    return LabelQuadratic(A @ A.T, k=2, single=single, spread=(0.0, 1.0))
+
+
 @dataclass(frozen=True, kw_only=True)
 class LabelSearch(Solver):
     """Base of the searches over labels: they start from feasible labels and keep them feasible."""
@@ -99,7 +109,13 @@ class LabelSearch(Solver):
     def prepare(self, f: Any) -> None:
         lq = f.offer(LabelQuadratic)
         working_matrix(lq)
-        warm_label_search(self, f)
+        if (self, lq.dtype) not in _warmed:
+            _warmed.add((self, lq.dtype))
+            self.warm(toy_problem(lq.dtype))
+
+    def warm(self, toy: LabelQuadratic) -> None:
+        """Run once on a toy problem of the same precision, so that all loops are compiled."""
+        run(self, toy, None, np.random.default_rng(0), Budget(max_iter=30))
 
     def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
         lq = f.offer(LabelQuadratic)

@@ -66,16 +66,6 @@ def largest_eigenvalue(K: Floats) -> float:
     return float(eigsh(K, k=1, which="LA", v0=v0, tol=1e-9, return_eigenvectors=False)[0])
 
 
-def psd_root(K: Floats) -> Floats:
-    """B with K = B B' for a positive semidefinite K, singular or not.
-
-    For cvxpy: K a and a'Ka of a singular K disagree where rounding made an eigenvalue negative, and
-    a solver makes use of that with a huge a.
-    """
-    w, V = np.linalg.eigh(K)
-    return np.asarray(V * np.sqrt(np.maximum(w, 0.0)))
-
-
 def cholesky_succeeds(A: Floats) -> bool:
     """Whether the Cholesky factorisation of a symmetric array runs to its end."""
     try:

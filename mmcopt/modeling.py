@@ -81,15 +81,16 @@ class Formulation(ABC):
 
     def __getattr__(self, name: str) -> Any:
         if name == "_cache":  # made on first use, and again after unpickling
-            self.__dict__["_cache"] = {}
-            return self.__dict__["_cache"]
+            object.__setattr__(self, "_cache", {})
+            return self._cache
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in self.__dict__.items() if k != "_cache"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+        for name, value in state.items():
+            object.__setattr__(self, name, value)
 
     # ------------------------------------------------------------ required of every formulation
 

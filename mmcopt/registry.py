@@ -53,12 +53,12 @@ def _find(name: str, table: dict[str, Any], kind: str) -> Any:
     raise ParameterError(f"no {kind} is called {name!r}.{hint} There are: {', '.join(table)}.")
 
 
-def formulation(name: str) -> type[Formulation]:
+def formulation(name: str) -> type[Any]:  # each class has a constructor of its own
     """The formulation class of that name, in any case."""
     return _find(name, formulations(), "formulation")
 
 
-def solver(name: str) -> type[Solver]:
+def solver(name: str) -> type[Any]:  # each class has a constructor of its own
     """The solver class of that name, in any case."""
     return _find(name, solvers(), "solver")
 

@@ -16,12 +16,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mmcopt.capabilities import Capability, LabelQuadratic
+from mmcopt.capabilities import Capability
 from mmcopt.checks import check_fields, integer, optional, real
 from mmcopt.errors import BackendError, ParameterError
 from mmcopt.modeling import Formulation
 from mmcopt.registry import check_pair, register_solver, resolve_solver
-from mmcopt.result import History, Result, Status
+from mmcopt.result import Certificate, History, Result, Status
 from mmcopt.starts import starting_point
 
 AGREEMENT = 1e-6  # relative: between a solver's own objective and the formulation's
@@ -85,6 +85,10 @@ class Solver(ABC):
 
     def finish(self, f: Any, state: Any) -> Progress | None:
         """Last improvement after the loop (a polish), or None."""
+        return None
+
+    def certificate(self, f: Any, run: Run) -> Certificate | None:
+        """A bound that the best run has proved, or None to take the cheap ones."""
         return None
 
     def solve(self, problem: Formulation, **options: Any) -> Result:
@@ -395,8 +399,7 @@ def _finish(problem: Any, solver: Solver, runs: list[Run], budget: Budget,
     labels = problem.labels(best.point)
     result = Result(problem, repr_solver(solver), best.point, labels, objective,
                     problem.violation(best.point), status, history=History(rows))
-    certificate = solver.certificate(problem, best) if hasattr(solver, "certificate") else None
-    result = cheap_bound(result, certificate)
+    result = cheap_bound(result, solver.certificate(problem, best))
     if result.gap is not None and result.gap <= gap_tol and result.certificate is not None:
         result = replace(result, status=Status.CERTIFIED)
     return replace(result, message=result.status.value)
@@ -409,22 +412,3 @@ def repr_solver(solver: Solver) -> str:
     changed = [f"{f.name}={getattr(solver, f.name)!r}" for f in dataclasses.fields(solver)
                if getattr(solver, f.name) != f.default]
     return f"{type(solver).__name__}({', '.join(changed)})" if changed else type(solver).__name__
-
-
-_warmed: set[tuple[str, str]] = set()
-
-
-def warm_label_search(solver: Solver, f: Any) -> None:
-    """Run a label search once on a toy problem of the same precision, so that it is compiled."""
-    lq = f.offer(LabelQuadratic)
-    lq.constant, lq.matrix  # noqa: B018 (built here, before the clock of the steps)
-    dtype = np.dtype(lq.dtype).name
-    key = (repr_solver(solver), dtype)
-    if key in _warmed:
-        return
-    _warmed.add(key)
-    rng = np.random.default_rng(0)
-    n = 80 if dtype == "float32" else 12
-    A = rng.standard_normal((n, n)) / n
-    toy = LabelQuadratic(A @ A.T, k=2, single=dtype == "float32")
-    run(solver, toy, None, rng, Budget(max_iter=30))

@@ -88,6 +88,12 @@ class Memetic(LabelSearch):
         if f.offer(LabelQuadratic).n <= self.large:
             super().prepare(f)
 
+    def warm(self, toy: LabelQuadratic) -> None:
+        super().warm(toy)
+        # Members of so small a problem are alike and have no children: make one of strangers.
+        rng = np.random.default_rng(0)
+        combine(toy, toy.random_labels(rng), toy.random_labels(rng), rng)
+
     def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
         lq = f.offer(LabelQuadratic)
         c = start_labels(lq, init, rng)

@@ -367,11 +367,23 @@ def test_the_restricted_problem_has_the_objective_as_its_optimum(problem):
     assert np.array_equal(rest.formulation.y, labels)
 
 
-def test_the_literal_mixed_integer_problem_has_the_same_optimum():
-    f = PROBLEMS["LeastSquares-3"]
+@label_problems()
+def test_the_literal_mixed_integer_problem_allows_the_same_labels(problem):
+    f, rng = PROBLEMS[problem], np.random.default_rng(12)
     literal = f.reference()
-    assert {v.name() for v in literal.variables()} == {"A", "Z"}
-    assert any(v.attributes["boolean"] for v in literal.variables())
+    Z = next(v for v in literal.variables() if v.name() == "Z")
+    assert Z.attributes["boolean"] is True
+    lq, seen = f.offer(LabelQuadratic), set()
+    for i in range(40):
+        c = lq.random_labels(rng) if i % 2 else rng.integers(lq.k, size=lq.n)
+        point = lq.expand(c)
+        if i % 5 == 0:
+            point = rng.integers(lq.k, size=f.n)
+        Z.value = np.eye(lq.k)[point]
+        allowed = all(constraint.value() for constraint in literal.constraints)
+        assert allowed == (f.violation(point) == 0.0)
+        seen.add(allowed)
+    assert True in seen
 
 
 # ---------------------------------------------------------------- invariance

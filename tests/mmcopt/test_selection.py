@@ -154,13 +154,13 @@ def test_same_seed_same_path(problem, cells):
 
 def test_a_path_honours_constraints_and_low_rank_kernels(blobs):
     X, y = blobs
-    i, j = np.flatnonzero(y == 0)[:2]
+    i, j = np.flatnonzero(y == 0)[-2:]
     told = LeastSquares(X, 3, sizes=Sizes(exact=20), known={0: 2}, must_link=[(1, 2), (2, 3)],
                         cannot_link=[(int(i), int(j))])
     low = LeastSquares(X, 3, kernel=Gaussian(width=0.5).nystroem(15))
     for problem in (told, low):
         for r in selection.path(problem, (0.1, 1.0), members=2):
-            assert r.violation == 0.0
+            assert r.violation == 0.0 and r.verify()
             assert r.objective == pytest.approx(problem.replace(lam=r.formulation.lam)
                                                 .objective(r.labels), rel=1e-9)
 
@@ -224,10 +224,10 @@ def test_a_grid_is_its_paths_and_prints_their_agreement(blobs):
 
 def test_known_failure_agreement_is_not_truth():
     rng = np.random.default_rng(0)
-    X = np.vstack([rng.standard_normal((150, 2)), rng.standard_normal((10, 2)) + [7.0, 0.0]])
-    y = np.repeat([0, 1], [150, 10])
-    grid = selection.grid(X, 2, widths=(0.5, 1.0), lams=(0.1, 1.0), members=2)
-    assert grid.scores.max() > 0.8 and ari(y, grid.best.labels) < 0.2
-    told = selection.grid(X, 2, widths=(0.5, 1.0), lams=(0.1, 1.0), members=2,
-                          sizes=Sizes(exact=(150, 10)))
+    X = np.vstack([rng.standard_normal((300, 2)), rng.standard_normal((20, 2)) + [7.0, 0.0]])
+    y = np.repeat([0, 1], [300, 20])
+    options = {"widths": (0.5, 1.0), "lams": (0.01, 0.1, 1.0)}
+    grid = selection.grid(X, 2, **options)
+    assert grid.scores.max() > 0.4 and ari(y, grid.best.labels) < 0.2  # all cut the large one
+    told = selection.grid(X, 2, sizes=Sizes(exact=(300, 20)), **options)
     assert ari(y, told.best.labels) == 1.0  # what the notes of the estimator advise
