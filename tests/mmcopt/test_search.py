@@ -417,7 +417,7 @@ def test_uniform_numbers_are_uniform_and_repeat():
 
 @pytest.mark.nojit
 def test_the_loops_run_without_the_compiler():
-    b = Board(np.float64, 3, "ruled", n=8)
+    b = Board(np.float64, 3, "ruled")
     for name, loop in loops().items():
         start = b.random_feasible()
         b.load(start)
