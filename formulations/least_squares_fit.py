@@ -36,7 +36,7 @@ class LeastSquaresFit(Formulation):
         owner = type(self).__name__
         self.X = data_matrix(X, owner=owner)
         self.n = int(self.X.shape[0])
-        integer(2).check(owner, "n_clusters", n_clusters)
+        integer(1).check(owner, "n_clusters", n_clusters)
         self.n_clusters = int(n_clusters)
         codes, values = encode_labels(y, self.n, owner=owner)
         self.y = np.array(y, dtype=np.int64) if np.asarray(y).dtype.kind == "i" else codes

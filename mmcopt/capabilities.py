@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt.constraints import LabelRules
-from mmcopt.errors import DataError, InfeasibleError
+from mmcopt.errors import DataError, InfeasibleError, ParameterError
 from mmcopt.feasibility import find_labels
 from mmcopt.matrices import Dense, LowRank, Symmetric, as_symmetric
 
@@ -105,6 +105,18 @@ class LabelQuadratic(Capability):
         apart = np.empty((0, 2), np.int64) if self.apart is None else np.asarray(self.apart)
         put("apart", apart.astype(np.int64).reshape(-1, 2))
         put("_cache", {})
+        wrong = self.fixed[(self.fixed < -1) | (self.fixed >= k)]
+        if wrong.size:
+            raise ParameterError(f"LabelQuadratic: fixed must hold labels 0..{k - 1}, or -1 where "
+                                 f"free; got {wrong[0]}.")
+        odd = self.apart[((self.apart < 0) | (self.apart >= n)).any(axis=1)
+                         | (self.apart[:, 0] == self.apart[:, 1])]
+        if odd.size:
+            raise ParameterError("LabelQuadratic: apart must hold pairs of different nodes "
+                                 f"0..{n - 1}; got ({odd[0, 0]}, {odd[0, 1]}).")
+        if weights.min() < 1:
+            raise ParameterError("LabelQuadratic: weights must be at least 1; "
+                                 f"got {weights.min()}.")
         if n < k:
             raise InfeasibleError(f"{n} nodes cannot fill {k} clusters.")
 

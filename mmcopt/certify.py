@@ -23,7 +23,7 @@ from mmcopt.result import Certificate, Check, Report, Result, Status
 from mmcopt.starts import coded_labels
 
 # What NumPy raises on points and duals that are not of the problem's form: forged, or of a file.
-MALFORMED = (ValueError, IndexError, KeyError, TypeError, np.linalg.LinAlgError)
+MALFORMED = (ValueError, IndexError, KeyError, TypeError, AttributeError, np.linalg.LinAlgError)
 EIG_DENSE = 3000  # rows up to which the eigenvalue bound is attached to every result
 
 Bound = Callable[[Any, dict[str, Any], dict[str, Any]], float]
@@ -240,7 +240,8 @@ def verify(result: Result) -> Report:
         checks.append(_close("violation", result.violation, violation))
         named = fresh.labels(result.point)
         named = named if result.classes is None else np.asarray(result.classes)[named]
-        checks.append(Check("labels", np.array_equal(named, np.asarray(result.labels)), "those of the point"))
+        same = np.array_equal(named, np.asarray(result.labels))
+        checks.append(Check("labels", same, "those of the point"))
         if result.lower_bound is None:
             checks.append(Check("bound", True, "none claimed"))
         elif result.certificate is None or result.certificate.kind not in BOUNDS:

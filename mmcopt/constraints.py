@@ -270,8 +270,7 @@ def _check_room(weights: Ints, low: Ints, high: Ints, fixed: Ints, m: int, k: in
         h = int(over[0])
         raise InfeasibleError(f"{int(held[h])} samples are known to be in cluster {h}, which may "
                               f"hold {high[h]}; raise its high bound.")
-    needed = int(np.maximum(low, held).sum())
-    if needed > weights.sum():
-        raise InfeasibleError(f"the known labels leave {int(weights[fixed < 0].sum())} free samples, "
-                              f"but the clusters lack {needed - int(held.sum())} to reach their low "
-                              "bounds; lower these.")
+    lack, free = int(np.maximum(low - held, 0).sum()), int(weights[fixed < 0].sum())
+    if lack > free:
+        raise InfeasibleError(f"the known labels leave {free} free samples, but the clusters lack "
+                              f"{lack} to reach their low bounds; lower these.")

@@ -20,7 +20,16 @@ def find_labels(weights: Ints, low: Ints, high: Ints, fixed: Ints, apart: Ints,
     of clusters that are too large. Otherwise nodes are placed one by one, heavy and much-linked
     ones first, several times over, and at last by backtracking.
     """
-    k = low.size
+    k, total = low.size, int(weights.sum())
+    low = np.maximum(low, np.bincount(fixed[fixed >= 0], weights[fixed >= 0], k).astype(np.int64))
+    if low.sum() > total:
+        raise InfeasibleError("the known labels leave too few free samples to meet the sizes; "
+                              "widen the sizes.")
+    if (low > high).any() or high.sum() < total:
+        raise InfeasibleError(f"clusters of {low.tolist()} (known labels included) to "
+                              f"{high.tolist()} samples cannot hold {total}; widen the sizes.")
+    if (fixed[apart[:, 0]] == fixed[apart[:, 1]])[fixed[apart[:, 0]] >= 0].any():
+        raise InfeasibleError("two samples with one known label are cannot-linked.")
     if not len(apart) and (weights == 1).all():
         c = rng.integers(k, size=weights.size) if start is None else start.copy()
         return _balance(np.where(fixed >= 0, fixed, c), low, high, fixed, rng)
@@ -41,10 +50,6 @@ def find_labels(weights: Ints, low: Ints, high: Ints, fixed: Ints, apart: Ints,
 def _balance(c: Ints, low: Ints, high: Ints, fixed: Ints, rng: np.random.Generator) -> Ints:
     k = low.size
     sizes = np.bincount(c, minlength=k)
-    low = np.maximum(low, np.bincount(fixed[fixed >= 0], minlength=k))
-    if low.sum() > c.size:
-        raise InfeasibleError("the known labels leave too few free samples to meet the sizes; "
-                              "widen the sizes.")
     # Targets: clip the sizes into their bounds, then spread what is left over or missing.
     target = np.clip(sizes, low, high)
     while (excess := int(target.sum() - c.size)) != 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import importlib
 from typing import TYPE_CHECKING, Any
 
@@ -124,10 +125,11 @@ def fits(thing: Any) -> Fits:
     from mmcopt.solving import Solver
 
     if isinstance(thing, Solver) or (isinstance(thing, type) and issubclass(thing, Solver)):
-        one = thing if isinstance(thing, Solver) else thing()
+        refuses = thing.refuses if isinstance(thing, Solver) \
+            else functools.partial(_default_refusal, thing)
         out = Fits()
         for name, cls in formulations().items():
-            reasons = [one.refuses(f) for f in cls.examples()]
+            reasons = [refuses(f) for f in cls.examples()]
             out[name] = None if None in reasons else (reasons[0] if reasons else "no examples")
         return out
     return Fits({name: _default_refusal(cls, thing) for name, cls in solvers().items()})

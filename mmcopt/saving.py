@@ -105,7 +105,7 @@ def load(path: Any, *, problem: Any = None) -> Result:
     A problem whose data differ from those of the run is refused.
     """
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files if name != "document"}
             document = json.loads(str(archive["document"]))
     except FileNotFoundError as e:

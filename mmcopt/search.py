@@ -1,11 +1,11 @@
 """Compiled loops of the label searches: moves, swaps, repair, tabu, annealing, shaking, evolution.
 
-All searches MAXIMISE the association A(c) = sum_h z_h' W z_h of a symmetric W, z_h being the 0/1 indicator
-of cluster h. The state is the labels c (n,), the caches G (k, n), G[h] = W z_h, and the sizes (k,), sums of
-the points' weights; all are updated in place. W is C-contiguous float32 or float64 and G has its dtype.
-Moving j from a to d changes A by 2 (G[d,j] - G[a,j] + W_jj); swapping i and j by both moves - 4 W_ij.
-Returned gains of A are float64 sums of steps in the dtype of W: call `association` where digits matter.
-A random state is a uint64 array of length 1, not zero. Searches need a feasible start; `repair` makes one.
+All MAXIMISE the association A(c) = sum_h z_h' W z_h of a symmetric W, z_h the 0/1 indicator of
+cluster h. The state is the labels c (n,), the caches G (k, n), G[h] = W z_h, and the sizes (k,),
+sums of the points' weights; all are updated in place. W is C-contiguous float32 or float64, G has
+its dtype. Moving j from a to d changes A by 2 (G[d,j] - G[a,j] + W_jj); swapping i and j by both
+moves - 4 W_ij. Gains are float64 sums of steps in the dtype of W: `association` gives all digits.
+A random state is a nonzero uint64 in an array. Searches need a feasible start: see `repair`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ F = NDArray[Any]  # float32 or float64, as W
 N = NDArray[np.int64]
 Rng = NDArray[np.uint64]
 
-BLOCK = 1024  # scores are scanned in blocks that stay in the first cache; a power of two
+BLOCK = 1024  # rows are scanned in blocks that stay in the first cache; a power of two
 BIG = 1e30  # stands for infinity: BIG + x == BIG also in float32, and 4 BIG does not overflow
 loop = njit(cache=True, nogil=True)
 
@@ -32,7 +32,7 @@ class Rules(NamedTuple):
     low: N  # (k,) at least 1
     high: N  # (k,)
     fixed: N  # (n,) the label a point must keep, or -1
-    aptr: N  # (n+1,), with aidx: CSR lists of the points to be kept apart from each, symmetric
+    aptr: N  # (n+1,) and aidx: CSR lists of the points to keep apart from each, symmetric
     aidx: N
     plain: int
 
@@ -80,7 +80,7 @@ def cluster_sizes(c: N, weights: N, k: int) -> N:
 
 @loop
 def contract(W: F, groups: N, m: int) -> F:
-    """B'WB (m, m) for groups 0..m-1 of the points: rows first, so that the n^2 part is plain addition."""
+    """B'WB (m, m) for groups 0..m-1 of the points: rows first, so the n^2 part is addition."""
     rows, out = caches(W, groups, m), np.zeros((m, m), W.dtype)
     for g in range(m):
         for j in range(groups.size):
@@ -132,6 +132,16 @@ def feasible_swap(c: N, sizes: N, rules: Rules, i: int, j: int) -> bool:
 
 
 @loop
+def _label(c: N, sizes: N, rules: Rules, j: int, d: int) -> int:
+    """Give j the label d without looking at any caches; returns its former label."""
+    a = c[j]
+    sizes[a] -= rules.weights[j]
+    sizes[d] += rules.weights[j]
+    c[j] = d
+    return a
+
+
+@loop
 def move(W: F, c: N, G: F, sizes: N, rules: Rules, j: int, d: int) -> float:
     """Move j to cluster d, whatever the rules say; returns the change of A."""
     a, row = c[j], W[j]
@@ -143,9 +153,7 @@ def move(W: F, c: N, G: F, sizes: N, rules: Rules, j: int, d: int) -> float:
         loser[i] -= row[i]
     for i in range(row.size):
         winner[i] += row[i]
-    sizes[a] -= rules.weights[j]
-    sizes[d] += rules.weights[j]
-    c[j] = d
+    _label(c, sizes, rules, j, d)
     return gain
 
 
@@ -165,19 +173,14 @@ def _swap_gain(W: F, c: N, G: F, i: int, j: int) -> float:
 
 
 @loop
-def _tolerance(W: F, G: F) -> float:
+def _tolerance(G: F) -> float:
     """Smallest change of A that counts as one: above the rounding of the caches."""
-    top = 0.0
-    for j in range(0, W.shape[0], 1 + W.shape[0] // 64):
-        top = max(top, abs(np.float64(W[j, j])))
-        for h in range(G.shape[0]):
-            top = max(top, abs(np.float64(G[h, j])))
-    return top * (4e-6 if W.itemsize == 4 else 1e-12)
+    return np.float64(np.abs(G).max()) * (4e-6 if G.itemsize == 4 else 1e-12)
 
 
 @loop
 def _mend(W: F, c: N, G: F, sizes: N, rules: Rules) -> bool:
-    """Make the best move that lowers the excess, or else the conflicts; False when there is none."""
+    """Make the best move that lowers the excess, or else the conflicts; False if there is none."""
     best, to, bj, now = -np.inf, -1, -1, _excess(sizes, rules, 0, 0, 0)
     for j in range(c.size):
         a, w = c[j], rules.weights[j]
@@ -201,8 +204,8 @@ def _mend(W: F, c: N, G: F, sizes: N, rules: Rules) -> bool:
 def repair(W: F, c: N, G: F, sizes: N, rules: Rules) -> bool:
     """Make any labels feasible by moves, and swaps for conflicts, of least loss; True on success.
 
-    Fixed labels first, then sizes, then cannot-links. After the first stage no cluster is taken below
-    `low` or above `high` that was not so. With weights or cannot-links success is not guaranteed.
+    Fixed labels first, then sizes, then cannot-links; after the first no cluster is newly taken out
+    of its bounds. With weights or cannot-links success is not guaranteed.
     """
     for j in range(c.size):
         if rules.fixed[j] >= 0:
@@ -224,11 +227,9 @@ def repair(W: F, c: N, G: F, sizes: N, rules: Rules) -> bool:
 @loop
 def row_least(W: F) -> NDArray[np.float64]:
     """Smallest off-diagonal entry of each row: the pruning bound of `best_swap`."""
-    least = np.full(W.shape[0], BIG)
+    least = np.empty(W.shape[0])
     for i in range(W.shape[0]):
-        for j in range(W.shape[0]):
-            if W[i, j] < least[i] and j != i:
-                least[i] = W[i, j]
+        least[i] = min(np.append(W[i, :i], BIG).min(), np.append(W[i, i + 1 :], BIG).min())
     return least
 
 
@@ -236,27 +237,25 @@ def row_least(W: F) -> NDArray[np.float64]:
 def best_swap(W: F, c: N, G: F, sizes: N, rules: Rules, least: F) -> tuple[float, int, int]:
     """Best improving feasible swap as (gain, i, j), or (0, -1, -1); least = row_least(W).
 
-    -4 W_ij <= -2 (least_i + least_j) turns the two single gains into a bound that prunes most pairs.
+    -4 W_ij <= -2 (least_i + least_j) turns the single gains into a bound that prunes most pairs.
     """
-    n, k = c.size, sizes.size
-    best, bi, bj = _tolerance(W, G), -1, -1
-    bound, top = np.empty((k, n)), np.full((k, k), -BIG)
+    k, best, bi, bj = sizes.size, _tolerance(G), -1, -1
+    bound, top = np.full((k, c.size), -BIG), np.full((k, k), -BIG)
     for d in range(k):
-        for i in range(n):
-            bound[d, i] = -BIG if rules.fixed[i] >= 0 else 2.0 * (G[d, i] - G[c[i], i] + W[i, i] - least[i])
+        for i in range(c.size):
+            if rules.fixed[i] < 0:
+                bound[d, i] = 2.0 * (G[d, i] - G[c[i], i] + W[i, i] - least[i])
             top[c[i], d] = max(top[c[i], d], bound[d, i])
-    worth, m = np.empty(n, np.int64), 0
-    for j in range(n):
+    for j in range(c.size):
+        a = c[j]
         for d in range(k):
-            if d != c[j] and bound[d, j] + top[d, c[j]] > best:
-                worth[m] = j
-                m += 1
-                break
-        for i in worth[: m - 1] if m > 0 and worth[m - 1] == j else worth[:0]:
-            if c[i] != c[j] and bound[c[j], i] + bound[c[i], j] > best:
-                gain = _swap_gain(W, c, G, i, j)
-                if gain > best and feasible_swap(c, sizes, rules, i, j):
-                    best, bi, bj = gain, i, j
+            if d == a or bound[d, j] + top[d, a] <= best:
+                continue
+            for i in range(j):
+                if c[i] == d and bound[d, j] + bound[a, i] > best:
+                    gain = _swap_gain(W, c, G, i, j)
+                    if gain > best and feasible_swap(c, sizes, rules, i, j):
+                        best, bi, bj = gain, i, j
     return (best, bi, bj) if bi >= 0 else (0.0, -1, -1)
 
 
@@ -264,12 +263,12 @@ def best_swap(W: F, c: N, G: F, sizes: N, rules: Rules, least: F) -> tuple[float
 def descend(W: F, c: N, G: F, sizes: N, rules: Rules, max_moves: int) -> float:
     """Steepest moves until none improves, then the steepest swap, and so on.
 
-    Ends in a local optimum of moves and swaps, unless max_moves swaps, or moves in a row, were made.
+    Ends in a local optimum of both, unless max_moves swaps, or moves in a row, were made.
     """
     total, least = 0.0, row_least(W)
     for _ in range(max_moves):
         total += steepest(W, c, G, sizes, rules, max_moves)
-        gain, i, j = best_swap(W, c, G, sizes, rules, least)
+        _, i, j = best_swap(W, c, G, sizes, rules, least)
         if i < 0:
             break
         total += swap(W, c, G, sizes, rules, i, j)
@@ -278,8 +277,8 @@ def descend(W: F, c: N, G: F, sizes: N, rules: Rules, max_moves: int) -> float:
 
 @loop
 def sweep(W: F, c: N, G: F, sizes: N, rules: Rules) -> float:
-    """One pass in index order, each point to its best feasible cluster (UMC-RLS Algorithm 1, 4-10)."""
-    total, tol = 0.0, _tolerance(W, G)
+    """One pass in index order, each point to its best feasible cluster (UMC-RLS Algorithm 1)."""
+    total, tol = 0.0, _tolerance(G)
     for j in range(c.size):
         best, to = tol, -1
         for d in range(sizes.size):
@@ -292,56 +291,54 @@ def sweep(W: F, c: N, G: F, sizes: N, rules: Rules) -> float:
 
 
 @loop
-def _argmax(scores: F, work: F) -> int:
-    """First index of the largest score (size a multiple of BLOCK), -1 when all are -BIG.
+def _argmax(scores: F, until: F, t: float, work: F) -> int:
+    """First index of the largest score with until <= t, -1 for none; sizes are multiples of BLOCK.
 
     Halving vectorises, a running maximum does not; slices do, offsets do not.
     """
-    where, best = -1, scores.dtype.type(-BIG / 2)
+    where, lowest, now = -1, scores.dtype.type(-BIG), scores.dtype.type(t)
+    best, half = scores.dtype.type(-BIG / 2), BLOCK // 2
     for s in range(0, scores.size, BLOCK):
-        block, half = scores[s : s + BLOCK], BLOCK // 2
+        x1, x2, u1, u2 = scores[s:], scores[s + half :], until[s:], until[s + half :]
         for j in range(half):
-            x, y = block[j], block[j + half]
+            x = x1[j] if u1[j] <= now else lowest
+            y = x2[j] if u2[j] <= now else lowest
             work[j] = x if x > y else y
-        while half > 16:
-            half //= 2
-            for j in range(half):
-                x, y = work[j], work[j + half]
+        m = half
+        while m > 16:
+            m //= 2
+            for j in range(m):
+                x, y = work[j], work[j + m]
                 work[j] = x if x > y else y
-        top = work[0]
-        for j in range(1, 16):
-            top = work[j] if work[j] > top else top
+        top = work[:16].max()
         if top > best:
             where, best = s, top
-    if where >= 0:
-        while scores[where] != best:
-            where += 1
+    while where >= 0 and (scores[where] != best or until[where] > now):
+        where += 1
     return where
 
 
 @loop
-def _turn(row: F, Ga: F, Gd: F, out: F, lab: F, a: int, d: int, fa: int, fd: int, fo: int) -> None:
-    """Add a row of W to Gd, subtract it from Ga, add it fa, fd or fo times to out at labels a, d, other."""
-    la, ld = lab.dtype.type(a), lab.dtype.type(d)
-    xa, xd, xo = lab.dtype.type(fa), lab.dtype.type(fd), lab.dtype.type(fo)
+def _turn(row: F, Ga: F, Gd: F, own: F, lab: F, a: int, d: int) -> None:
+    """Update the caches and own[j] = G[c_j, j] after the point of this row went from a to d."""
+    la, ld, zero = lab.dtype.type(a), lab.dtype.type(d), lab.dtype.type(0)
     for j in range(row.size):
         Ga[j] -= row[j]
     for j in range(row.size):
         Gd[j] += row[j]
     for j in range(row.size):
-        out[j] += row[j] * (xa if lab[j] == la else (xd if lab[j] == ld else xo))
+        x = row[j]
+        own[j] += x if lab[j] == ld else (-x if lab[j] == la else zero)
 
 
 @loop
 def _score(G: F, s: int, e: int, opened: N, own: F, base: F, out: F) -> None:
-    """Out = max of the opened rows of G[:, s:e] - own + base: half the gain of each point's best move."""
+    """Half the gain of each best move into out: largest opened row of G[:, s:e] - own + base."""
     m = opened.size
-    if m == 0:
-        out[:] = -BIG
+    out[:] = -BIG
     for q in range(0, m, 3):
-        r1, r2, r3 = G[opened[q], s:e], G[opened[min(q + 1, m - 1)], s:e], G[opened[min(q + 2, m - 1)], s:e]
-        if q == 0:
-            out[:] = r1
+        p, r = min(q + 1, m - 1), min(q + 2, m - 1)  # three rows at a time halve the traffic
+        r1, r2, r3 = G[opened[q], s:e], G[opened[p], s:e], G[opened[r], s:e]
         for j in range(out.size):
             x, y, z, u = r1[j], r2[j], r3[j], out[j]
             y = x if x > y else y
@@ -352,8 +349,10 @@ def _score(G: F, s: int, e: int, opened: N, own: F, base: F, out: F) -> None:
 
 
 @loop
-def _score_ruled(c: N, G: F, sizes: N, rules: Rules, slack: int, own: F, base: F, out: F, dest: N) -> None:
-    """As `_score` under weights and cannot-links, point by point; dest[j] is the best cluster of j."""
+def _score_ruled(
+    c: N, G: F, sizes: N, rules: Rules, slack: int, own: F, base: F, out: F, dest: N
+) -> None:
+    """As `_score` under weights and cannot-links, point by point; dest[j] is j's best cluster."""
     now = _excess(sizes, rules, 0, 0, 0)
     for j in range(c.size):
         a, w, best, dest[j] = c[j], rules.weights[j], -BIG, -1
@@ -396,42 +395,33 @@ def _roles(sizes: N, rules: Rules, slack: int, source: N, lab: F, free: F, base:
 
 
 @loop
-def _best_row(G: F, opened: N, dest: N, j: int) -> int:
-    """Cluster that j's best move leads to: dest[j], or the largest opened row of G."""
+def _aim(c: N, G: F, sizes: N, rules: Rules, opened: N, dest: N, j: int) -> tuple[int, bool]:
+    """Where j's best move leads (dest[j] or the largest opened row), and whether it is feasible."""
     to = dest[j]
     if to < 0:
         to = opened[0]
         for h in opened:
             to = h if G[h, j] > G[to, j] else to
-    return to
-
-
-@loop
-def _free(scores: F, until: F, t: int, work: F, spare: F, default: int) -> int:
-    """Index of the largest score that is not tabu at time t, or else default."""
-    now, lowest = scores.dtype.type(t), scores.dtype.type(-BIG)
-    for j in range(until.size):
-        spare[j] = scores[j] if until[j] <= now else lowest
-    i = _argmax(spare, work)
-    return i if i >= 0 else default
+    return to, _excess(sizes, rules, c[j], to, rules.weights[j]) == 0
 
 
 @loop
 def _walk(
-    W: F, c: N, G: F, sizes: N, rules: Rules, steps: int, tenure: int, patience: int, slack: int, rng: Rng
+    W: F, c: N, G: F, sizes: N, rules: Rules, steps: int, tenure: int, patience: int, slack: int,
+    rng: Rng,
 ) -> float:
     """Best admissible one-point move, again and again; ends in the best feasible state met.
 
-    patience 0 stops before a move that does not improve. During the walk G[c_j, j] holds -BIG and own[j]
-    the value itself, so that one maximum over the rows finds the best OTHER cluster of every point.
+    patience 0 stops before a move that does not improve. During the walk G[c_j, j] holds -BIG and
+    own[j] the value itself, so one maximum over the rows finds every point's best OTHER cluster.
     """
-    n, lowest, tol, labels = c.size, W.dtype.type(-BIG), _tolerance(W, G), c.copy()
+    n, lowest, tol, labels = c.size, W.dtype.type(-BIG), _tolerance(G), c.copy()
     scores = np.full(-(-n // BLOCK) * BLOCK, lowest, W.dtype)
-    work, spare, until = scores.copy(), scores.copy(), scores[:n].copy()
-    own, diag, base, lab = scores[:n].copy(), scores[:n].copy(), scores[:n].copy(), scores[:n].copy()
-    source, opened, dest = np.full(sizes.size, -1), sizes[:0], np.full(n, -1)
+    until, work, dest = scores.copy(), scores[:BLOCK].copy(), np.full(n, -1)
+    own, lab = scores[:n].copy(), scores[:n].copy()
+    diag, base = scores[:n].copy(), scores[:n].copy()
+    source, opened = np.full(sizes.size, -1), sizes[:0]
     value, best, idle, fresh = 0.0, -BIG if _excess(sizes, rules, 0, 0, 0) else 0.0, 0, False
-    slack *= rules.weights.max()
     for j in range(n):
         own[j], lab[j], G[c[j], j] = G[c[j], j], c[j], lowest
         diag[j] = W[j, j] if rules.fixed[j] < 0 else lowest
@@ -442,38 +432,36 @@ def _walk(
         for s in range(0, n, BLOCK):
             e = min(s + BLOCK, n)
             if i >= 0:
-                _turn(W[i, s:e], G[a, s:e], G[d, s:e], own[s:e], lab[s:e], a, d, -1, 1, 0)
+                _turn(W[i, s:e], G[a, s:e], G[d, s:e], own[s:e], lab[s:e], a, d)
             if rules.plain:
                 _score(G, s, e, opened, own[s:e], base[s:e], scores[s:e])
         if not rules.plain:
             _score_ruled(c, G, sizes, rules, slack, own, diag, scores, dest)
-        i = _argmax(scores, work)
+        i = _argmax(scores, until, BIG, work)
         if i < 0 or (patience == 0 and 2.0 * scores[i] <= tol):
             i = -1
             break
-        d, gain, w = _best_row(G, opened, dest, i), 2.0 * np.float64(scores[i]), rules.weights[i]
-        lands = _excess(sizes, rules, c[i], d, w) == 0
-        if until[i] > t and not (lands and value + gain > best + tol and tenure < steps):
-            i = _free(scores, until, t, work, spare, i if _excess(sizes, rules, 0, 0, 0) > 0 else -1)
+        d, lands = _aim(c, G, sizes, rules, opened, dest, i)
+        aspires = lands and value + 2.0 * scores[i] > best + tol and tenure < steps
+        if until[i] > t and not aspires:
+            top, i = i, _argmax(scores, until, t, work)
+            i = top if i < 0 and _excess(sizes, rules, 0, 0, 0) > 0 else i
             if i < 0:
                 continue
-            d, gain, w = _best_row(G, opened, dest, i), 2.0 * np.float64(scores[i]), rules.weights[i]
-            lands = _excess(sizes, rules, c[i], d, w) == 0
-        a, c[i], lab[i], value, idle = c[i], d, d, value + gain, idle + 1
-        G[a, i], own[i], G[d, i] = own[i], G[d, i], lowest
-        base[i] = diag[i] if source[d] else lowest
-        sizes[a] -= w
-        sizes[d] += w
+            d, lands = _aim(c, G, sizes, rules, opened, dest, i)
+        value += 2.0 * scores[i]
         until[i] = t + 1 + tenure + int(uniform(rng) * (tenure // 2 + 1))
-        if lands and value > best + tol:
-            best, idle, fresh = value, 0, True
-            continue
-        if fresh:  # the climb is over: keep its top
+        G[c[i], i], own[i], G[d, i] = own[i], G[d, i], lowest
+        a, lab[i], base[i] = _label(c, sizes, rules, i, d), d, diag[i] if source[d] else lowest
+        idle = 0 if lands and value > best + tol else idle + 1
+        if idle == 0:
+            best, fresh = value, True
+        elif fresh:  # the climb is over: keep its top
             labels[:], labels[i], fresh = c, a, False
-        if idle >= patience:
+        if idle >= max(1, patience):
             break
     if i >= 0:
-        _turn(W[i], G[a], G[d], own, lab, a, d, -1, 1, 0)
+        _turn(W[i], G[a], G[d], own, lab, a, d)
     for j in range(n):
         G[c[j], j] = own[j]
     for j in range(0 if fresh or best == -BIG else n):
@@ -491,50 +479,47 @@ def steepest(W: F, c: N, G: F, sizes: N, rules: Rules, max_moves: int) -> float:
 def tabu(W: F, c: N, G: F, sizes: N, rules: Rules, steps: int, tenure: int, rng: Rng) -> float:
     """One-flip tabu search for `steps` moves; ends in the best state met, returns its gain.
 
-    A moved point rests for tenure .. 1.5 tenure steps, unless its move beats the best value. Bounds may be
-    overstepped by one point (the largest weight) between two moves, so tight sizes allow exchanges.
+    A moved point rests for tenure .. 1.5 tenure steps, unless its move beats the best value. Bounds
+    may be overstepped by one point (the largest weight) between two moves: tight sizes exchange.
     """
-    return _walk(W, c, G, sizes, rules, steps, tenure, steps, 1, rng)
+    return _walk(W, c, G, sizes, rules, steps, tenure, steps, rules.weights.max(), rng)
 
 
 @loop
 def kl_pass(W: F, c: N, G: F, sizes: N, rules: Rules, patience: int) -> float:
-    """Kernighan-Lin pass: best moves, each point once, until `patience` >= 1 brought no new best."""
-    rng = np.ones(1, np.uint64)
-    return _walk(W, c, G, sizes, rules, c.size, 2 * c.size, max(1, patience), 1, rng)
+    """Kernighan-Lin pass: best moves, each point once, until `patience` brought no new best."""
+    n, slack = c.size, rules.weights.max()
+    return _walk(W, c, G, sizes, rules, n, 2 * n, max(1, patience), slack, np.ones(1, np.uint64))
 
 
 @loop
-def anneal(
-    W: F, c: N, G: F, sizes: N, rules: Rules, temperatures: NDArray[np.float64], rng: Rng
-) -> float:
+def anneal(W: F, c: N, G: F, sizes: N, rules: Rules, temperatures: F, rng: Rng) -> float:
     """Heat bath on exp(A / T), one sweep over the points per temperature; ends in the last state.
 
-    A point draws its cluster among the feasible ones; where sizes forbid some, a random swap is proposed too.
+    A point draws its cluster among the feasible ones; where some are not, it proposes a swap.
     """
     total, u, diag = 0.0, np.zeros(sizes.size), np.array([W[j, j] for j in range(c.size)])
     for T in temperatures:
         for j in range(c.size):
             if rules.fixed[j] >= 0:
                 continue
-            a, w, tight = c[j], rules.weights[j], False
-            top = np.float64(G[a, j]) - np.float64(diag[j])
-            u[a] = top
-            for d in range(sizes.size):
-                if d == a:
+            a, w, tight, mass, d = c[j], rules.weights[j], False, 0.0, 0
+            stay = np.float64(G[a, j]) - np.float64(diag[j])
+            top = stay
+            for h in range(sizes.size):
+                u[h] = stay if h == a else np.float64(G[h, j])
+                if h == a:
                     continue
-                u[d] = G[d, j]
-                if sizes[a] - w < rules.low[a] or sizes[d] + w > rules.high[d]:
-                    u[d], tight = -BIG, True
-                elif not rules.plain and _conflicts(c, rules, j, d) > 0:
-                    u[d] = -BIG
-                top = max(top, u[d])
-            mass = 0.0
-            for d in range(sizes.size):
-                gap = 2.0 * (u[d] - top) / T
-                u[d] = np.exp(gap) if gap > -25.0 else 0.0
-                mass += u[d]
-            d, r = 0, uniform(rng) * mass
+                if not rules.plain and _conflicts(c, rules, j, h) > 0:
+                    u[h], tight = -BIG, True
+                elif sizes[a] - w < rules.low[a] or sizes[h] + w > rules.high[h]:
+                    u[h], tight = -BIG, True
+                top = max(top, u[h])
+            for h in range(sizes.size):
+                gap = 2.0 * (u[h] - top) / T
+                u[h] = np.exp(gap) if gap > -25.0 else 0.0
+                mass += u[h]
+            r = uniform(rng) * mass
             while r >= u[d] and d < sizes.size - 1:
                 r -= u[d]
                 d += 1
@@ -552,73 +537,63 @@ def anneal(
 def shake(W: F, c: N, G: F, sizes: N, rules: Rules, d: int, alpha: int) -> float:
     """Cluster d claims alpha points, each the one of largest gain (UMC-RLS Algorithm 3, lines 5-8).
 
-    Never takes a cluster below `low` or d above `high`: low 1 and high n are the paper's loop plus a guard
-    against empty clusters. Stops early when nothing may be claimed. Returns the change of A.
+    Never takes a cluster below `low` or d above `high`: low 1 and high n are the paper's loop plus
+    a guard against empty clusters. Stops when nothing may be claimed. Returns the change of A.
     """
     n, total, lowest = c.size, 0.0, W.dtype.type(-BIG)
     scores = np.full(-(-n // BLOCK) * BLOCK, lowest, W.dtype)
-    work, lab, left = scores.copy(), scores[:n].copy(), alpha
+    work, lab = scores[:BLOCK].copy(), scores[:n].copy()
     for j in range(n):
         lab[j] = c[j]
         if c[j] != d and rules.fixed[j] < 0:
             scores[j] = G[d, j] - G[c[j], j] + W[j, j]
-    while left > 0:
-        j = _argmax(scores, work)
+    for _ in range(alpha):
+        j = _argmax(scores, scores, BIG, work)
+        while j >= 0 and not feasible_move(c, sizes, rules, j, d):
+            for i in range(n):  # what may not be claimed now may not be claimed later in this call
+                if i == j or (rules.plain and c[i] == c[j]):
+                    scores[i] = lowest
+            j = _argmax(scores, scores, BIG, work)
         if j < 0:
             break
-        a = c[j]
-        if feasible_move(c, sizes, rules, j, d):
-            total += 2.0 * scores[j]
-            scores[j], lab[j], c[j], left = lowest, d, d, left - 1
-            sizes[a] -= rules.weights[j]
-            sizes[d] += rules.weights[j]
-            for s in range(0, n, BLOCK):
-                e = min(s + BLOCK, n)
-                _turn(W[j, s:e], G[a, s:e], G[d, s:e], scores[s:e], lab[s:e], a, d, 2, 0, 1)
-            continue
-        for i in range(n):  # what may not be claimed now may not be claimed later in this call
-            if i == j or (rules.plain and c[i] == a):
-                scores[i] = lowest
+        row, left = W[j], lab[j]
+        total += move(W, c, G, sizes, rules, j, d)
+        scores[j], lab[j] = lowest, d
+        for i in range(n):
+            scores[i] += row[i] + row[i] if lab[i] == left else row[i]
     return total
 
 
 @loop
-def _label(c: N, sizes: N, rules: Rules, j: int, d: int) -> int:
-    """Give j the label d without looking at any caches; returns its former label."""
-    a = c[j]
-    sizes[a] -= rules.weights[j]
-    sizes[d] += rules.weights[j]
-    c[j] = d
-    return a
-
-
-@loop
 def _mutate(c: N, sizes: N, rules: Rules, s: int, deck: N, spots: N, old: N, rng: Rng) -> int:
-    """Flip s random points of c in place, list them and their former labels; returns how many changed.
+    """Flip s random points of c in place, list them and their former labels; returns how many.
 
     Where a flip a -> d breaks the sizes, a random unflipped point of d goes to a (Evo, footnote 2).
-    deck is any permutation of the points. Fixed points and flips that break the rules are passed over.
+    deck is any permutation of the points. Fixed points and flips against the rules are passed over.
     """
-    n, k, m = c.size, sizes.size, 0
-    for q in range(s):
+    n, k, m, q = c.size, sizes.size, 0, 0
+    for _ in range(s):
+        if q == n:
+            break
         r = q + int(uniform(rng) * (n - q))
         deck[q], deck[r] = deck[r], deck[q]
-        j = deck[q]
-        a, w, i = c[j], rules.weights[j], -1
+        j, q = deck[q], q + 1
+        a, w = c[j], rules.weights[j]
         d = (a + 1 + (int(uniform(rng) * (k - 1)) if k > 2 else 0)) % k
-        if rules.fixed[j] >= 0 or _listed(spots, m, j):
+        if rules.fixed[j] >= 0:
             continue
         if sizes[a] - w < rules.low[a] or sizes[d] + w > rules.high[d]:
-            first = int(uniform(rng) * n)
-            for p in range(n):
-                i = (first + p) % n
-                if c[i] == d and feasible_swap(c, sizes, rules, i, j) and not _listed(spots, m, i):
+            first, p = int(uniform(rng) * (n - q + 1)), 0  # the rest of the deck is not flipped yet
+            while p < n - q:
+                r = q + (first + p) % (n - q)
+                if c[deck[r]] == d and feasible_swap(c, sizes, rules, deck[r], j):
                     break
-                i = -1
-            if i < 0:
+                p += 1
+            if p >= n - q:
                 continue
-            spots[m], old[m] = i, _label(c, sizes, rules, i, a)
-            m += 1
+            deck[q], deck[r] = deck[r], deck[q]
+            spots[m], old[m] = deck[q], _label(c, sizes, rules, deck[q], a)
+            m, q = m + 1, q + 1
         elif not rules.plain and _conflicts(c, rules, j, d) > 0:
             continue
         spots[m], old[m] = j, _label(c, sizes, rules, j, d)
@@ -627,17 +602,8 @@ def _mutate(c: N, sizes: N, rules: Rules, s: int, deck: N, spots: N, old: N, rng
 
 
 @loop
-def _listed(spots: N, m: int, j: int) -> bool:
-    """Tell whether j is among the first m spots."""
-    for q in range(m):
-        if spots[q] == j:
-            return True
-    return False
-
-
-@loop
 def _flip_gain(W: F, c: N, G: F, spots: N, old: N, m: int) -> float:
-    """Change of A when the first m spots went from their old labels, which G counts, to c: O(m^2)."""
+    """Change of A when the first m spots went from their old labels, as in G, to c: O(m^2)."""
     total = 0.0
     for p in range(m):
         i, a = spots[p], old[p]
@@ -652,36 +618,36 @@ def _flip_gain(W: F, c: N, G: F, spots: N, old: N, m: int) -> float:
 
 @loop
 def evolve(
-    W: F, pop: N, G: F, sizes: N, rules: Rules, values: F, order: N, t: int, generations: int, nu: int, rng: Rng
+    W: F, pop: N, G: F, sizes: N, rules: Rules, values: F, order: N, t: int, generations: int,
+    nu: int, rng: Rng,
 ) -> float:
     """Generations t, t + 1, .. of EvoMMC's Algorithm 1; returns the gain of the best individual.
 
-    pop (., n), G (., k, n), sizes (., k), values (.,) = A, float64, have mu + nu slots; order lists the slots,
-    the first mu alive, best first. A child of s flips costs O(s^2), a surviving one O((s + k) n).
+    pop (., n), G (., k, n), sizes (., k), values (.,) = A, float64, have mu + nu slots; order lists
+    them, the first mu alive, best first. A child of s flips costs O(s^2), a survivor O((s + k) n).
     """
     n, mu, start = pop.shape[1], order.size - nu, values[order[0]]
-    spots, old, new = np.empty((nu, n), np.int64), np.empty((nu, n), np.int64), np.empty((nu, n), np.int64)
-    counts, parents, deck = np.zeros(nu, np.int64), np.zeros(nu, np.int64), np.arange(n)
+    spots, counts, deck = np.empty((3, nu, n), np.int64), np.zeros((2, nu), np.int64), np.arange(n)
     for g in range(t, t + generations):
         hope = False
         for q in range(nu):
             p, slot = order[int(uniform(rng) * mu)], order[mu + q]
-            c, flipped, was = pop[p], spots[q], old[q]
+            c, flipped, was, now = pop[p], spots[0, q], spots[1, q], spots[2, q]
             m = _mutate(c, sizes[p], rules, max(1, n // (g + 1)), deck, flipped, was, rng)
             values[slot] = values[p] + _flip_gain(W, c, G[p], flipped, was, m) if m > 0 else -np.inf
             for r in range(m):
-                new[q, r] = _label(c, sizes[p], rules, flipped[r], was[r])
-            counts[q], parents[q] = m, p
+                now[r] = _label(c, sizes[p], rules, flipped[r], was[r])
+            counts[0, q], counts[1, q] = m, p
             hope |= values[slot] > values[order[mu - 1]]
         if not hope:
             continue
         ranking = np.argsort(-values[order], kind="mergesort")  # on ties parents stay
-        for r in ranking[:mu]:
-            if r >= mu:
-                slot, p, q = order[r], parents[r - mu], r - mu
+        for q in ranking[:mu] - mu:
+            if q >= 0:
+                slot, p = order[mu + q], counts[1, q]
                 pop[slot], sizes[slot], G[slot] = pop[p], sizes[p], G[p]
-                for x in range(counts[q]):
-                    move(W, pop[slot], G[slot], sizes[slot], rules, spots[q, x], new[q, x])
+                for r in range(counts[0, q]):
+                    move(W, pop[slot], G[slot], sizes[slot], rules, spots[0, q, r], spots[2, q, r])
         order[:] = order[ranking]
     return values[order[0]] - start
 
@@ -699,28 +665,20 @@ def _dot(x: F, y: F) -> float:
 def evolve_factor(
     Psi: F, c: N, S: F, sizes: N, rules: Rules, t: int, generations: int, rng: Rng
 ) -> float:
-    """FastEvoMMC (1+1): W = Psi Psi', S[h] = Psi'z_h (k, r); O(s r) a generation; returns the gain."""
-    n, total, D, touched = c.size, 0.0, np.zeros_like(S), np.zeros(sizes.size, np.int64)
-    deck, spots, old = np.arange(n), np.empty(n, np.int64), np.empty(n, np.int64)
+    """FastEvoMMC (1+1): W = Psi Psi', S[h] = Psi'z_h (k, r); O((s + k) r) each; the gain."""
+    total, D, deck = 0.0, np.zeros_like(S), np.arange(c.size)
+    spots, old = deck.copy(), deck.copy()
     for g in range(t, t + generations):
-        m, gain = _mutate(c, sizes, rules, max(1, n // (g + 1)), deck, spots, old, rng), 0.0
-        touched[:] = 0
+        m = _mutate(c, sizes, rules, max(1, c.size // (g + 1)), deck, spots, old, rng)
+        gain, D[:] = 0.0, 0
         for q in range(m):
-            x = Psi[spots[q]]
-            for h, sign in ((old[q], -1), (c[spots[q]], 1)):
-                row, y = D[h], D.dtype.type(sign)
-                if touched[h] == 0:
-                    row[:] = 0
-                touched[h] = 1
-                for r in range(x.size):
-                    row[r] += y * x[r]
+            D[old[q]] -= Psi[spots[q]]
+            D[c[spots[q]]] += Psi[spots[q]]
         for h in range(sizes.size):
-            if touched[h]:
-                gain += 2.0 * _dot(D[h], S[h]) + _dot(D[h], D[h])
-        for h in range(sizes.size if gain >= 0.0 else 0):
-            if touched[h]:
-                S[h] += D[h]
-        total += max(0.0, gain)
+            gain += 2.0 * _dot(D[h], S[h]) + _dot(D[h], D[h])
+        if gain >= 0.0:
+            total += gain
+            S += D
         for q in range(m if gain < 0.0 else 0):
             _label(c, sizes, rules, spots[q], old[q])
     return total
@@ -728,7 +686,7 @@ def evolve_factor(
 
 @loop
 def factor_sweep(Psi: F, c: N, S: F, sizes: N, rules: Rules, order: N) -> float:
-    """Each point of `order` once to its best feasible cluster, W = Psi Psi', S[h] = Psi'z_h; O(n k r)."""
+    """Each point of `order` to its best feasible cluster; W = Psi Psi', S[h] = Psi'z_h; O(nkr)."""
     total, u = 0.0, np.zeros(sizes.size)
     for j in order:
         x, a, to = Psi[j], c[j], -1

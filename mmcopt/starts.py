@@ -34,7 +34,8 @@ def starting_point(f: Any, init: Any, rng: np.random.Generator) -> Any:
         raise ParameterError("init must be 'random', 'kmeans', 'spectral', a Result, labels or a "
                              f"point; got {init!r}.")
     array = np.asarray(init)
-    if array.ndim == 1 and array.dtype.kind in "iuUSbO":
+    # Where points are labels, numbers with fractions are names of clusters too.
+    if array.ndim == 1 and (array.dtype.kind in "iuUSbO" or f.offer(LabelQuadratic) is not None):
         return f.from_labels(coded_labels(f, array))
     return init
 

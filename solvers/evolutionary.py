@@ -42,7 +42,8 @@ class Evolutionary(LabelSearch):
     would flip every sample, which changes nothing for k = 2. A flip that breaks the sizes becomes
     a swap (Evo, footnote 2); for k > 2 a flipped sample goes to a random other cluster. A child
     costs O(s^2) from cached products, a surviving one O(s n), against the paper's O(s n) for each.
-    With mu = nu = 1 and W held as a large factor of rank r this is FastEvoMMC, O(s r) a child.
+    With mu = nu = 1 and W held as a factor of rank r this is FastEvoMMC, O(s r) a child: always on
+    large factors, on others with ``stop="paper"`` (a local optimum is verified on dense W only).
 
     ``stop="local"`` ends in a local optimum of moves and swaps: whenever a step brought nothing the
     best individual is offered one move or swap, which flips alone may not find, and the search ends
@@ -71,7 +72,9 @@ class Evolutionary(LabelSearch):
                             "generations without a change, as a multiple of n (stop='paper')")
 
     def _factored(self, lq: LabelQuadratic) -> bool:
-        return on_factor(lq) and self.mu == self.nu == 1
+        if not self.mu == self.nu == 1:
+            return False
+        return on_factor(lq) or (self.stop == "paper" and not lq.matrix.is_dense)
 
     def refuses(self, f: Any) -> str | None:
         lq = f.offer(LabelQuadratic)
@@ -136,11 +139,13 @@ class Evolutionary(LabelSearch):
         gain = search.evolve_factor(working_factor(lq), state.c, state.S, state.sizes, lq.rules(),
                                     state.t, 10 * GENERATIONS, state.rng)
         state.t += 10 * GENERATIONS
-        state.value -= lq.scale * gain
+        state.value = lq.value(state.c)  # gains in float32 drift
         if gain > _rounding(state.S.dtype) * max(1.0, abs(lq.constant - state.value)) / lq.scale:
             state.pass_gain = state.t
-        state.done = state.t - state.pass_gain > lq.n
-        return state.progress(lq)
+        rest = self.patience if self.stop == "paper" else 1.0
+        state.done = state.t - state.pass_gain > rest * lq.n
+        return Progress(state, lambda: lq.expand(state.c), state.value,
+                        extras={"generation": float(state.t)})
 
     def outcome(self, f: Any, state: Any) -> Status | None:
         return Status.CONVERGED if state.done else None

@@ -1,0 +1,225 @@
+"""The tables of the papers beside ours, cell by cell: ``mmcopt reproduce PAPER``.
+
+Each paper has a module of its own that holds its printed figures and its protocol; here are what
+they share: the tables, their rendering, and `run`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pathlib
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmcopt import datasets
+from mmcopt.errors import DataError, ParameterError
+from mmcopt.tables import ABSENT, as_json, markdown_table, plain, text_table
+
+__all__ = ["PAPERS", "Figure", "PaperTable", "Reproduction", "run"]
+
+PAPERS: dict[str, str] = {
+    "umc-rls": "Pahikkala et al.: unsupervised multi-class regularized least-squares (Tables 1, 2)",
+    "evommc": "Gieseke et al. 2009: fast evolutionary maximum margin clustering (Tables 1, 2)",
+}
+_MODULES = {"umc-rls": "mmcopt.reproduce_umc_rls", "evommc": "mmcopt.reproduce_evommc"}
+TABLES = {"umc-rls": (1, 2), "evommc": (1, 2)}
+
+STAR = "*"
+LEGEND = (f"{STAR} labels used: its parameters, or the best of its runs, were chosen with the true "
+          "classes, as the paper does. Figures without a star saw no labels.")
+
+Say = Callable[[str], Any]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number of the paper or of ours, with what is printed behind it."""
+
+    value: float
+    sd: float | None = None
+    count: int | None = None
+    labels: bool = False
+
+    def show(self, digits: int) -> str:
+        """``0.96±0.01*``; a count stands in brackets."""
+        text = f"{self.value:.{digits}f}"
+        if self.sd is not None:
+            text += f"±{self.sd:.{digits}f}"
+        if self.count is not None:
+            text += f" ({self.count})"
+        return text + STAR * self.labels
+
+
+@dataclass
+class PaperTable:
+    """One table of a paper: for each data set the printed figures and ours, column by column."""
+
+    number: int
+    title: str
+    columns: Sequence[str]
+    digits: int = 2
+    paper: dict[str, dict[str, Figure]] = field(default_factory=dict)
+    here: dict[str, dict[str, Figure]] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+
+    def lines(self) -> list[dict[str, str]]:
+        """Two lines a data set, the paper's and ours."""
+        out = []
+        for name, printed in self.paper.items():
+            for who, figures in (("paper", printed), ("here", self.here.get(name, {}))):
+                cells = {c: figures[c].show(self.digits) if c in figures else ABSENT
+                         for c in self.columns}
+                out.append({"data set": name if who == "paper" else "", "": who, **cells})
+        return out
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every figure as numbers."""
+        sides = {who: {name: {c: {"value": f.value, "sd": f.sd, "count": f.count,
+                                  "labels_used": f.labels} for c, f in row.items()}
+                       for name, row in side.items()}
+                 for who, side in (("paper", self.paper), ("here", self.here))}
+        return {"table": self.number, "title": self.title, "columns": list(self.columns),
+                **sides, "missing": dict(self.missing)}
+
+
+@dataclass(eq=False)
+class Reproduction(Mapping[str, Any]):
+    """What `run` found; as a mapping it is the JSON document of `to_dict`."""
+
+    paper: str
+    quick: bool
+    tables: list[PaperTable]
+    settings: list[dict[str, Any]]
+    notes: list[str]
+    seconds: float = 0.0
+
+    def __getitem__(self, key: str) -> Any:
+        return self.to_dict()[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.to_dict())
+
+    def __len__(self) -> int:
+        return len(self.to_dict())
+
+    def _parts(self, table: Callable[..., str], heading: Callable[[int, str], str]) -> str:
+        form = "quick form" if self.quick else "full form"
+        out = [heading(1, f"{self.paper}: {PAPERS[self.paper]}"),
+               f"{form}, {self.seconds:.0f} s; {LEGEND}"]
+        for t in self.tables:
+            out += [heading(2, f"Table {t.number}: {t.title}"),
+                    table(t.lines(), ["data set", "", *t.columns])]
+            out += [f"{name}: not run, {why}" for name, why in t.missing.items()]
+        if self.settings:
+            columns = list(dict.fromkeys(key for row in self.settings for key in row))
+            out += [heading(2, "What was run"), table(self.settings, columns)]
+        return "\n\n".join([*out, heading(2, "Notes"), "\n".join(f"- {n}" for n in self.notes)])
+
+    def __str__(self) -> str:
+        def heading(level: int, text: str) -> str:
+            return f"{text}\n{'=-'[level - 1] * min(len(text), 100)}"
+
+        return self._parts(text_table, heading)
+
+    def to_markdown(self) -> str:
+        """Return the whole report as Markdown."""
+        def heading(level: int, text: str) -> str:
+            return f"{'#' * level} {text}"
+
+        return self._parts(markdown_table, heading).replace(STAR, "\\" + STAR) + "\n"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the whole report as what JSON can hold."""
+        out: dict[str, Any] = plain({
+            "paper": self.paper, "title": PAPERS[self.paper], "quick": self.quick,
+            "seconds": self.seconds, "tables": [t.to_dict() for t in self.tables],
+            "settings": self.settings, "notes": self.notes, "legend": LEGEND})
+        return out
+
+    def save(self, folder: Any) -> list[pathlib.Path]:
+        """Write ``PAPER.md`` and ``PAPER.json`` into a folder, which is made when it is missing."""
+        home = pathlib.Path(folder)
+        home.mkdir(parents=True, exist_ok=True)
+        paths = [home / f"{self.paper}.md", home / f"{self.paper}.json"]
+        paths[0].write_text(self.to_markdown(), encoding="utf-8")
+        paths[1].write_text(as_json(self.to_dict(), indent=2) + "\n", encoding="utf-8")
+        return paths
+
+
+def run(paper: str, *, table: int | None = None, quick: bool = False, out: Any = None,
+        show: Say | bool | None = None) -> Reproduction:
+    """Run the protocol of a paper and return its tables beside ours.
+
+    Parameters
+    ----------
+    paper : str
+        A name of `PAPERS`.
+    table : int, optional
+        Only this table of the paper.
+    quick : bool
+        Coarser grids and fewer runs: less than two minutes in place of less than thirty.
+    out : path, optional
+        Folder for ``paper.md`` and ``paper.json``.
+    show : callable or bool
+        Called with each line of progress. True prints progress to standard error and the report to
+        standard output; None or False is silent.
+    """
+    if paper not in PAPERS:
+        raise ParameterError(f"run: paper must be one of {', '.join(map(repr, PAPERS))}; "
+                             f"got {paper!r}.")
+    if table is not None and table not in TABLES[paper]:
+        raise ParameterError(f"run: table must be one of {', '.join(map(str, TABLES[paper]))} for "
+                             f"{paper}; got {table!r}.")
+    started = time.perf_counter()
+
+    def say(line: str) -> None:
+        if callable(show):
+            show(line)
+        elif show:
+            print(f"[{time.perf_counter() - started:5.0f} s] {line}", file=sys.stderr, flush=True)
+
+    found: Reproduction = importlib.import_module(_MODULES[paper]).reproduce(quick, table, say)
+    found.seconds = time.perf_counter() - started
+    if out is not None:
+        for path in found.save(out):
+            say(f"wrote {path}")
+    if show is True:
+        print(found, flush=True)
+    return found
+
+
+# ---------------------------------------------------------------- what the protocols share
+
+
+def load(name: str) -> tuple[NDArray[np.float64], NDArray[np.int64]] | str:
+    """Return a labelled data set as float64, or the sentence that says why it cannot be had."""
+    try:
+        X, y = datasets.load(name)
+    except DataError as e:
+        return str(e)
+    if y is None:
+        return f"{name} has no classes"
+    return np.asarray(X, dtype=np.float64), y
+
+
+def fresh_runs(solver: Any, problem: Any, seeds: Sequence[Any],
+               seconds: float = np.inf) -> list[Any]:
+    """One run of a solver from a random start for each seed, without bounds or certificates."""
+    from mmcopt.solving import Budget
+    from mmcopt.solving import run as run_once
+
+    solver.prepare(problem)
+    return [run_once(solver, problem, None, np.random.default_rng(seed),
+                     Budget(deadline=time.perf_counter() + seconds)) for seed in seeds]
+
+
+def spread(values: Sequence[float], *, labels: bool, scale: float = 1.0) -> Figure:
+    """Mean and standard deviation of some runs."""
+    a = np.asarray(values, dtype=np.float64) * scale
+    return Figure(float(a.mean()), float(a.std()), labels=labels)

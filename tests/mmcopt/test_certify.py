@@ -1,0 +1,171 @@
+"""Bounds that hold for any dual point; evaluating and certifying labels."""
+
+import importlib
+import itertools
+
+import numpy as np
+import pytest
+
+import mmcopt as mm
+from mmcopt import enumeration
+from mmcopt.errors import DataError
+from mmcopt.formulations import LeastSquares
+from mmcopt.result import Status
+
+certify = importlib.import_module("mmcopt.certify")  # mm.certify is the function of that name
+X = np.random.default_rng(0).standard_normal((9, 2))
+PROBLEM = LeastSquares(X, 3, kernel=mm.kernels.Gaussian(width=0.4))
+BEST = mm.solve(PROBLEM, "BruteForce")
+
+
+def test_the_functions_stay_functions_when_the_modules_are_imported():
+    assert callable(mm.certify) and callable(mm.compare)
+    importlib.import_module("mmcopt.compare")
+    assert callable(mm.certify) and callable(mm.compare)
+
+
+# ---------------------------------------------------------------- bounds
+
+
+def every_size(low, high, total):
+    ranges = [range(a, b + 1) for a, b in zip(low, high, strict=True)]
+    return [s for s in itertools.product(*ranges) if sum(s) == total]
+
+
+def test_the_largest_sum_of_squares_is_never_too_small():
+    rng, exact = np.random.default_rng(0), 0
+    for _ in range(400):
+        k = int(rng.integers(2, 5))
+        low = rng.integers(1, 5, k)
+        high = low + rng.integers(0, 6, k)
+        total = int(rng.integers(low.sum(), high.sum() + 1))
+        best = max(sum(v * v for v in s) for s in every_size(low, high, total))
+        bound = certify.largest_square_sum(low, high, total)
+        assert bound >= best
+        exact += bound == best
+    assert exact > 200
+    assert certify.largest_square_sum([1, 5], [10, 10], 12) == 104
+    assert certify.largest_square_sum([2, 2, 2], [9, 9, 9], 12) == 64 + 4 + 4
+
+
+def random_quadratic(rng, n, k):
+    A = rng.standard_normal((n, n))
+    W = A @ A.T if rng.random() < 0.5 else (A + A.T) * 10.0 ** rng.uniform(-3, 3)
+    low = rng.integers(1, max(2, n // k), k)
+    high = low + rng.integers(0, n, k)
+    weights = rng.integers(1, 4, n)
+    return mm.LabelQuadratic(W, const=float(rng.normal()), k=k, weights=weights, low=low,
+                             high=np.maximum(high, low), scale=float(rng.uniform(0.1, 4)))
+
+
+def test_the_eigenvalue_bound_holds_for_any_quadratic_and_any_t():
+    rng, tight = np.random.default_rng(1), 0
+    for _ in range(150):
+        lq = random_quadratic(rng, int(rng.integers(4, 8)), int(rng.integers(2, 4)))
+        best, labels = enumeration.minimum(lq)
+        if labels is None:
+            continue
+        size = certify.rounding(lq) + 1e-12 * abs(best)
+        for t in [0.0, *10.0 ** rng.uniform(-6, 6, 6), 1e15]:
+            bound = certify.eig_bound(lq, {}, {"t": t})
+            assert bound <= best + size
+            tight += bound > best - 0.5 * abs(best)
+    assert tight > 10
+
+
+def test_the_best_shift_improves_the_bound_on_uncentred_problems():
+    f = LeastSquares(X, 2, kernel=mm.kernels.Gaussian(width=0.5), center=False, sizes=0.0)
+    lq = f.offer(mm.LabelQuadratic)
+    t = certify.best_shift(lq)
+    assert t > 0
+    assert certify.eig_bound(f, {}, {"t": t}) > certify.eig_bound(f, {}, {"t": 0.0}) + 1e-3
+
+
+def test_the_bound_of_a_matrix_that_vanishes():
+    lq = mm.LabelQuadratic(np.zeros((5, 5)), const=3.0, k=2)
+    assert 3.0 - 1e-9 <= certify.eig_bound(lq, {}, {"t": 0.0}) <= 3.0
+
+
+def test_one_feature_is_enough_for_a_bound():
+    f = LeastSquares(np.arange(8.0).reshape(-1, 1), 2, kernel=mm.kernels.Linear())
+    result = mm.solve(f, "SteepestDescent", seed=0)
+    assert result.lower_bound <= mm.solve(f, "BruteForce").objective <= result.objective + 1e-12
+    assert result.verify()
+
+
+def test_the_trivial_bound_is_the_formula():
+    n, R = 9, PROBLEM.W.dense()
+    assert certify.trivial_bound(PROBLEM, {}, {}) == pytest.approx((n - R.sum()) / 3)
+    assert BEST.trivial_bound == certify.trivial_bound(PROBLEM, {}, {})
+    two = LeastSquares(X, 2)
+    assert certify.trivial_bound(two, {}, {}) == 0.0
+
+
+def test_an_enumeration_too_long_to_repeat_is_no_bound(monkeypatch):
+    monkeypatch.setattr(enumeration, "LIMIT", 10)
+    assert certify.enumeration_bound(PROBLEM, {}, {}) == -np.inf
+    assert not BEST.verify()
+
+
+# ---------------------------------------------------------------- evaluate and certify
+
+
+def test_evaluating_infeasible_labels_gives_a_violation_and_no_gap():
+    f = LeastSquares(X, 3, sizes=mm.constraints.Sizes(exact=3))
+    r = mm.evaluate(f, [0] * 7 + [1, 2])
+    assert (r.violation, r.gap, r.status) == (4.0, None, Status.EVALUATED)
+    assert r.lower_bound is not None and r.verify()
+    one = mm.evaluate(PROBLEM, np.zeros(9))
+    assert one.violation > 0 and one.gap is None
+
+
+@pytest.mark.parametrize("labels, words", [
+    (np.zeros(8, int), "LeastSquares: labels must have shape (9,), one a sample; got (8,)."),
+    (np.zeros((9, 1), int), "LeastSquares: labels must have shape (9,), one a sample; got (9, 1)."),
+    (np.arange(9) % 4, "LeastSquares: the labels name 4 clusters, but n_clusters is 3; merge some, "
+                       "or set n_clusters=4."),
+    (np.r_[np.nan, np.zeros(8)], "LeastSquares: labels contains 1 NaN among 9 entries; drop or "
+                                 "impute these rows first."),
+])
+def test_labels_that_cannot_be_used_are_refused_in_words(labels, words):
+    for call in (mm.evaluate, mm.certify):
+        with pytest.raises(DataError) as e:
+            call(PROBLEM, labels)
+        assert str(e.value) == words
+
+
+def test_certifying_poor_labels_shows_better_ones_and_keeps_what_was_asked():
+    names = np.array(["x", "y", "z"])[np.arange(9) % 3]
+    r = mm.certify(PROBLEM, names, time_limit=10)
+    assert r.labels.tolist() == names.tolist()
+    assert r.status is Status.EVALUATED and r.verify()
+    assert r.incumbent.objective == pytest.approx(BEST.objective)
+    assert r.incumbent.objective < r.objective
+    assert r.message == ("better labels were found while certifying; they are in "
+                         "result.incumbent")
+    assert r.lower_bound == pytest.approx(BEST.objective)
+    assert r.incumbent.verify() and set(r.incumbent.labels) <= set("xyz")
+
+
+def test_improving_adopts_the_better_labels_and_says_so():
+    r = mm.certify(PROBLEM, np.arange(9) % 3, time_limit=10, improve=True)
+    assert r.status is Status.CERTIFIED and r.verify()
+    assert r.objective == pytest.approx(BEST.objective) and r.incumbent is None
+    assert r.message == "better labels were found while certifying, and adopted"
+    named = mm.certify(PROBLEM, np.array(["p", "q", "r"])[np.arange(9) % 3], improve=True)
+    assert named.verify() and set(named.labels) == set("pqr")
+    two = mm.certify(PROBLEM, ["p", "q", "p"] * 3, improve=True)
+    assert two.verify() and two.classes is None
+
+
+def test_certifying_the_optimum_closes_the_gap():
+    r = mm.solve(PROBLEM, "SteepestDescent", init=BEST.labels).certify(time_limit=10)
+    assert r.status is Status.CERTIFIED and r.gap <= 1e-4 and r.verify()
+    assert r.certificate.kind == "enumeration"
+
+
+def test_certifying_never_lowers_a_bound_and_leaves_large_problems_to_cheap_bounds():
+    wide = LeastSquares(np.random.default_rng(2).standard_normal((40, 2)), 3)
+    r = mm.solve(wide, "Tabu", seed=0)
+    again = r.certify(time_limit=1)
+    assert again.lower_bound == r.lower_bound and again.verify()

@@ -1,0 +1,105 @@
+"""Refusals of parameters, data and labels, word for word."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from mmcopt import checks
+from mmcopt.checks import choice, data_matrix, encode_labels, flag, integer, optional, real
+from mmcopt.errors import DataError, ParameterError
+
+
+@pytest.mark.parametrize("rule, good, bad, words", [
+    (integer(1), [1, 5, np.int64(3)], [0, 1.0, True, "1", None, np.nan], "an integer at least 1"),
+    (integer(0, 3), [0, 3], [-1, 4], "an integer at least 0 and at most 3"),
+    (integer(), [-5, 0], [0.5], "an integer"),
+    (real(0), [0, 0.5, np.float32(1)], [-1, np.nan, np.inf, True, "1", 1j],
+     "a finite number at least 0"),
+    (real(0, open_low=True), [1e-300], [0, -1], "a finite number above 0"),
+    (real(0, 1), [0, 1], [1.1], "a finite number at least 0 and at most 1"),
+    (choice("sum", "mean"), ["sum"], ["Sum", None], "one of 'sum', 'mean'"),
+    (flag(), [True, False, np.True_], [0, 1, None, "yes"], "True or False"),
+    (optional(integer(1)), [None, 2], [0], "None or an integer at least 1"),
+])
+def test_rules(rule, good, bad, words):
+    assert rule.allowed == words
+    for value in good:
+        rule.check("Owner", "name", value)
+    for value in bad:
+        with pytest.raises(ParameterError) as e:
+            rule.check("Owner", "name", value)
+        assert str(e.value) == f"Owner: name must be {words}; got {value!r}."
+
+
+OK = np.ones((3, 2))
+
+
+@pytest.mark.parametrize("X, words", [
+    (np.full((3, 2), np.nan), "F: X contains 6 NaN among 6 entries; drop or impute these rows "
+                              "first."),
+    ([[1.0, np.inf], [0, 1]], "F: X contains 1 infinity (inf) among 4 entries; drop or impute "
+                              "these rows first."),
+    ([[np.nan, np.inf], [-np.inf, 1]], "F: X contains 1 NaN and 2 infinity (inf) among 4 entries; "
+                                       "drop or impute these rows first."),
+    (np.ones(3), "F: X must be 2-D (samples x features); got 1-D of shape (3,). Reshape your data "
+                 "with X.reshape(-1, 1) if it has one feature, or .reshape(1, -1) if it is one "
+                 "sample."),
+    (np.ones((2, 2, 2)), "F: X must be 2-D (samples x features); got 3-D of shape (2, 2, 2). "
+                         "Reshape your data with X.reshape(-1, 1) if it has one feature, or "
+                         ".reshape(1, -1) if it is one sample."),
+    (np.ones((0, 2)), "F: X is empty: 0 sample(s) (shape=(0, 2)) while a minimum of 1 is "
+                      "required."),
+    (np.ones((2, 0)), "F: X is empty: 0 feature(s) (shape=(2, 0)) while a minimum of 1 is "
+                      "required."),
+    (np.ones((2, 2)) * 1j, "F: X holds complex numbers. Complex data not supported."),
+    (sp.csr_matrix((0, 2)), "F: X is empty (shape (0, 2))."),
+    (sp.csr_matrix([[np.nan, 1.0]]), "F: X contains 1 NaN among 2 entries; drop or impute these "
+                                     "rows first."),
+])
+def test_bad_data_is_refused_in_words(X, words):
+    with pytest.raises(DataError) as e:
+        data_matrix(X, owner="F")
+    assert str(e.value) == words
+
+
+def test_text_and_sparse_data_are_refused_in_words():
+    with pytest.raises(DataError, match=r"F: X must hold numbers; got dtype <U1 \(could not"):
+        data_matrix([["a", "b"]], owner="F")
+    with pytest.raises(DataError) as e:
+        data_matrix(sp.csr_matrix(OK), owner="F", sparse=False)
+    assert str(e.value) == ("F: X is sparse, which is not supported here; pass X.toarray() if it "
+                            "fits in memory.")
+
+
+def test_large_finite_values_are_not_taken_for_infinite():
+    with np.errstate(over="ignore"):
+        X = np.full((4, 2), 1e308)
+    assert data_matrix(X, owner="F").shape == (4, 2)
+
+
+@pytest.mark.parametrize("X", [OK, OK.astype(np.float32), OK.astype(np.uint8), OK.tolist(),
+                               OK.astype(bool), OK.astype(object), OK.astype(np.float16)])
+def test_data_are_viewed_read_only_and_keep_their_flags(X):
+    out = data_matrix(X, owner="F")
+    assert not out.flags.writeable and out.dtype.kind in "fiu"
+    if isinstance(X, np.ndarray):
+        assert X.flags.writeable
+        assert np.shares_memory(X, out) == (X.dtype in (np.float64, np.float32, np.uint8))
+
+
+def test_data_frames_are_accepted():
+    pd = pytest.importorskip("pandas")
+    assert data_matrix(pd.DataFrame(OK), owner="F").tolist() == OK.tolist()
+
+
+@pytest.mark.parametrize("labels, codes, values", [
+    ([5, 3, 5], [1, 0, 1], [3, 5]), (["b", "a", "b"], [1, 0, 1], ["a", "b"]),
+    ([True, False, True], [1, 0, 1], [False, True]), ([0.5, 0.5, -1], [1, 1, 0], [-1.0, 0.5])])
+def test_labels_become_codes_and_keep_their_values(labels, codes, values):
+    got, names = encode_labels(labels, 3, owner="F")
+    assert (got.tolist(), names) == (codes, values) and got.dtype == np.int64
+
+
+def test_words():
+    assert checks.plural(1, "cluster") == "1 cluster" and checks.plural(2, "step") == "2 steps"
+    assert checks.listed(["a", "b"]) == "a, b" and checks.listed([]) == "none"

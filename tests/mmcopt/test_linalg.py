@@ -1,0 +1,68 @@
+"""Inverses, eigenvalues, and proofs of semidefiniteness."""
+
+import numpy as np
+import pytest
+
+from mmcopt import linalg
+from mmcopt.errors import BackendError
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 600])
+@pytest.mark.parametrize("dtype, tol", [(np.float64, 1e-9), (np.float32, 1e-3)])
+def test_the_inverse_of_a_positive_definite_matrix(n, dtype, tol):
+    B = RNG.standard_normal((n, n)) / np.sqrt(n)
+    A = (B @ B.T + np.eye(n)).astype(dtype)
+    inverse = linalg.spd_inverse(A.copy())
+    np.testing.assert_allclose(inverse @ A, np.eye(n), atol=tol)
+    assert np.array_equal(inverse, inverse.T) and inverse.flags.c_contiguous
+
+
+def test_an_indefinite_matrix_has_no_cholesky_inverse():
+    with pytest.raises(BackendError, match="Cholesky failed at column 2: the matrix is not posit"):
+        linalg.spd_inverse(np.diag([1.0, -1.0]))
+
+
+@pytest.mark.parametrize("n", [1, 5, 450])
+def test_extreme_eigenvalues(n):
+    A = RNG.standard_normal((n, n))
+    A = A + A.T
+    w = np.linalg.eigvalsh(A)
+    assert linalg.smallest_eigenvalue(A) == pytest.approx(w[0])
+    assert linalg.largest_eigenvalue(A) == pytest.approx(w[-1])
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+@pytest.mark.parametrize("n", [1, 2, 6, 40])
+def test_a_proved_shift_is_enough_and_not_wasteful(n, scale):
+    for trial in range(20):
+        A = RNG.standard_normal((n, n)) * scale
+        A = A + A.T if trial % 2 else A @ A.T / scale
+        if trial % 5 == 0:
+            A -= np.linalg.eigvalsh(A)[0] * np.eye(n)  # singular up to rounding
+        least = np.linalg.eigvalsh(A)[0]
+        size = np.abs(A).max() * n
+        guess = max(0.0, -least * (1 - 1e-6))
+        d = linalg.proved_psd_shift(A, guess)
+        assert d >= -least - 1e-14 * size
+        assert d <= max(0.0, -least) * (1 + 1e-5) + 1e-11 * size + 1e-280
+
+
+@pytest.mark.parametrize("S", [np.zeros((1, 1)), np.zeros((4, 4)), np.array([[0.0, 1], [1, 0]])])
+def test_a_matrix_without_a_trace_can_be_shifted_as_well(S):
+    d = linalg.proved_psd_shift(S, 0.0)
+    assert -np.linalg.eigvalsh(S)[0] <= d <= 2.1
+
+
+@pytest.mark.parametrize("w, psd", [([1, 2, 3], True), ([0, 0, 1], True), ([-1e-3, 1, 1], False),
+                                    ([-1e-15, 1, 1], True), ([-0.05, 1, 2], False)])
+def test_semidefiniteness_is_judged_by_the_smallest_eigenvalue(w, psd):
+    Q = np.linalg.qr(RNG.standard_normal((3, 3)))[0]
+    assert linalg.is_psd((Q * w) @ Q.T) == psd
+
+
+def test_mirroring_copies_the_lower_triangle():
+    A = RNG.standard_normal((1100, 1100))
+    expected = np.tril(A) + np.tril(A, -1).T
+    assert np.array_equal(linalg.mirror_lower(A), expected)

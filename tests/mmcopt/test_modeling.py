@@ -1,0 +1,164 @@
+"""`Formulation`: frozen, replaceable, printed as mathematics, and told apart by fingerprints."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import mmcopt as mm
+from mmcopt import registry
+from mmcopt.constraints import Known, MustLink, Sizes
+from mmcopt.errors import IncompatibleError, ParameterError
+from mmcopt.formulations import LeastSquares
+from mmcopt.kernels import Gaussian, Linear
+from mmcopt.modeling import Formulation, Statement
+
+X = np.random.default_rng(0).standard_normal((30, 2))
+F = LeastSquares(X, 3, kernel=Gaussian(width=0.5))
+
+
+def test_a_problem_is_frozen():
+    with pytest.raises(ParameterError) as e:
+        F.lam = 2.0
+    assert str(e.value) == ("LeastSquares is frozen; use problem.replace(lam=...) to get a changed "
+                            "copy.")
+    with pytest.raises(ValueError, match="read-only"):
+        F.X[0, 0] = 1.0
+    with pytest.raises(AttributeError, match="LeastSquares has no attribute 'lamda'"):
+        F.lamda  # noqa: B018
+
+
+def test_replace_gives_a_changed_copy_that_shares_what_still_holds():
+    F.W.dense()
+    other = F.replace(lam=0.7)
+    assert (other.lam, F.lam) == (0.7, 0.1) and other.X is not None
+    assert other.K is F.K and other.fitted is F.fitted
+    assert other.W is not F.W
+    assert F.replace(sizes=0.2).W is F.W
+    assert F.replace(n_clusters=2).W is F.W
+    assert F.replace(kernel=Linear()).fitted is not F.fitted
+    labels = np.arange(30) % 3
+    for changes in ({"lam": 0.7}, {"center": False}, {"scaling": "mean"}, {"sizes": 0.1},
+                    {"kernel": Linear()}, {"must_link": [(0, 3)]}):
+        fresh = LeastSquares(**{**F.params(), **changes})
+        changed = F.replace(**changes)
+        assert changed.objective(labels) == pytest.approx(fresh.objective(labels), rel=1e-12)
+        assert changed.offer(mm.LabelQuadratic).n == fresh.offer(mm.LabelQuadratic).n
+        assert changed.fingerprint == fresh.fingerprint != F.fingerprint
+
+
+def test_replacing_what_is_not_there_is_refused_in_words():
+    with pytest.raises(ParameterError) as e:
+        F.replace(lamb=1.0)
+    assert str(e.value) == ("LeastSquares has no parameter 'lamb'; it has X, n_clusters, kernel, "
+                            "lam, center, scaling, sizes, known, must_link, cannot_link.")
+
+
+def test_a_path_gives_the_same_problems_as_one_by_one():
+    labels = np.arange(30) % 3
+    for lams in ([0.1, 1.0], [2.0**-i for i in range(8)]):
+        for lam, g in zip(lams, F.path(lams), strict=True):
+            assert g.lam == lam
+            fresh = LeastSquares(**{**F.params(), "lam": lam})
+            assert g.objective(labels) == pytest.approx(fresh.objective(labels), rel=1e-9)
+
+
+def test_equality_is_identity_and_fingerprints_compare():
+    twin = LeastSquares(X.copy(), 3, kernel=Gaussian(width=0.5))
+    assert twin != F and twin.fingerprint == F.fingerprint
+    assert len(F.fingerprint) == 64
+    assert LeastSquares(X, 3, kernel=Gaussian(width=0.5), lam=np.float64(0.1)).fingerprint == \
+        F.fingerprint
+
+
+def variants():
+    yield F
+    for options in ({"lam": 0.2}, {"n_clusters": 2}, {"center": False}, {"scaling": "mean"},
+                    {"kernel": Gaussian(width=0.6)}, {"kernel": Gaussian(gamma=0.5)},
+                    {"kernel": 2.0 * Gaussian(width=0.5)}, {"sizes": 0.2}, {"sizes": (2, 20)},
+                    {"sizes": Sizes(low=2)}, {"sizes": Sizes(exact=[5, 12, 13])},
+                    {"sizes": Sizes(exact=[5, 13, 12])}, {"known": {0: 1}}, {"known": {1: 0}},
+                    {"known": {0: 1, 1: 2}}, {"known": {10: 1}}, {"must_link": [(1, 23)]},
+                    {"must_link": [(12, 3)]}, {"must_link": [(1, 2), (3, 4)]},
+                    {"must_link": [(1, 2)], "cannot_link": [(3, 4)]}, {"cannot_link": [(1, 23)]},
+                    {"cannot_link": [(3, 4)]}, {"must_link": [(1, 3), (2, 4)]}):
+        yield F.replace(**options)
+    yield F.replace(X=X + 1e-15)
+    yield F.replace(X=X.astype(np.float32))
+    yield F.replace(X=sp.csr_matrix(X))
+
+
+def test_different_problems_never_share_a_fingerprint():
+    prints = [g.fingerprint for g in variants()]
+    assert len(set(prints)) == len(prints)
+
+
+def test_the_same_rule_in_other_types_has_the_same_fingerprint():
+    for one, two in [({"known": {0: 1}}, {"known": {np.int64(0): np.int32(1)}}),
+                     ({"known": {0: 1, 5: 2}}, {"known": Known({5: 2, 0: 1})}),
+                     ({"must_link": [(0, 1)]}, {"must_link": np.array([[0, 1]])}),
+                     ({"must_link": [(0, 1)]}, {"must_link": MustLink([[0, np.int64(1)]])}),
+                     ({"sizes": Sizes(low=2)}, {"sizes": Sizes(low=np.int64(2))}),
+                     ({"sizes": Sizes(exact=[10] * 3)}, {"sizes": Sizes(exact=np.full(3, 10))})]:
+        assert F.replace(**one).fingerprint == F.replace(**two).fingerprint
+
+
+def test_caches_are_dropped_on_pickling():
+    F.W.dense()
+    again = pickle.loads(pickle.dumps(F))
+    assert "_cache" in F.__dict__ and "_cache" not in again.__dict__
+    assert again.fingerprint == F.fingerprint
+    labels = np.arange(30) % 3
+    assert again.objective(labels) == pytest.approx(F.objective(labels), rel=1e-12)
+
+
+def test_a_problem_prints_as_mathematics():
+    text = str(F.replace(sizes=0.2, known={0: 1}, must_link=[(1, 2)]))
+    for piece in ("LeastSquares: 30 samples, 3 clusters", "minimise", "Q(c) = sum_h min_f",
+                  "k n + 1 1'R1 - 4 sum_h z_h'R z_h", "8 <= |cluster h| <= 12, 1 known labels, "
+                  "1 must-links", "R = K (K + lam I)^-1, lam = 0.1, K centred", "non-convex"):
+        assert piece in text
+    latex = F._repr_latex_()
+    assert latex.startswith("$$\\begin{aligned}") and r"\lambda" in latex
+    assert repr(F).startswith("LeastSquares(X=<30 x 2>, n_clusters=3, kernel=Gaussian(width=0.5)")
+    mean = str(F.replace(scaling="mean", center=False))
+    assert "lam n" in mean and "(1/n)" in mean and "not centred" in mean
+
+
+def test_every_example_prints_in_lines_that_fit():
+    for cls in registry.formulations().values():
+        for f in cls.examples():
+            assert f.statement().title in str(f)
+            assert "$$" in f._repr_latex_()
+
+
+def test_a_statement_aligns_its_rows():
+    s = Statement("T", (("a", "x\ny", "u"), ("long", "z", "")))
+    assert str(s) == "T\n  a     x\n        y\n  long  z"
+    assert s.latex() == "$$\\begin{aligned}\n\\text{a}\\quad & u\n\\end{aligned}$$"
+
+
+def test_what_is_not_offered_is_said():
+    class _Bare(Formulation):
+        def __init__(self, n=3):
+            self.n = n
+
+        def statement(self):
+            return Statement("bare", (("a", "b", ""),))
+
+        objective = violation = labels = reference = lambda self, point=None: 0.0
+
+        @classmethod
+        def examples(cls):
+            return [cls()]
+
+    bare = _Bare()
+    assert "_Bare" not in registry.formulations()  # underscored classes are not registered
+    assert bare.offer(mm.LabelQuadratic) is None and bare.embedding() is None
+    with pytest.raises(IncompatibleError, match="_Bare gives no decision function"):
+        bare.decision_function(None, X)
+    with pytest.raises(IncompatibleError, match="Shaking cannot solve _Bare: it needs Label"):
+        mm.solve(bare, "Shaking")
+    with pytest.raises(TypeError, match="abstract"):
+        Formulation()

@@ -1,0 +1,55 @@
+"""Simulated annealing by heat bath."""
+
+import numpy as np
+import pytest
+
+import mmcopt as mm
+from mmcopt.errors import ParameterError
+from mmcopt.formulations import LeastSquares
+from mmcopt.solvers import Annealing
+from mmcopt.solvers.annealing import pilot_temperatures
+
+X = np.random.default_rng(0).standard_normal((40, 2))
+F = LeastSquares(X, 3, kernel=mm.kernels.Gaussian(width=0.3))
+
+
+def test_a_long_schedule_finds_what_the_best_search_finds():
+    best = mm.solve(F, "Memetic", seed=0).objective
+    assert mm.solve(F, Annealing(sweeps=2000), seed=0, restarts=3).objective == pytest.approx(best)
+
+
+def test_every_hyper_parameter_does_something():
+    few, many = (np.mean([mm.solve(F, Annealing(sweeps=n), seed=s).objective for s in range(6)])
+                 for n in (1, 1000))
+    assert many < few
+    r = mm.solve(F, Annealing(sweeps=150, hot=3.0, cold=0.5), seed=0)
+    schedule = np.geomspace(3.0, 0.5, 150)
+    assert r.history["temperature"].tolist() == [schedule[49], schedule[99], schedule[149]]
+    default = mm.solve(F, Annealing(sweeps=150), seed=0).history["temperature"]
+    hot, cold = pilot_temperatures(F.offer(mm.LabelQuadratic))
+    assert hot > default[0] > default[-1] == pytest.approx(cold)
+
+
+def test_a_frozen_bath_is_a_descent():
+    cold = mm.solve(F, Annealing(sweeps=50, hot=1e-9, cold=1e-9), init=np.arange(40) % 3)
+    assert (np.diff(cold.history["objective"]) <= 1e-9).all()
+    assert cold.objective < F.objective(np.arange(40) % 3)
+
+
+def test_pilot_temperatures_are_seeded_and_kept():
+    one, two = (F.replace(lam=0.1).offer(mm.LabelQuadratic) for _ in range(2))
+    assert pilot_temperatures(one) == pilot_temperatures(two)
+    hot, cold = pilot_temperatures(one)
+    assert hot > cold > 0
+    flat = mm.LabelQuadratic(np.zeros((5, 5)) + np.eye(5), k=2)
+    assert all(np.isfinite(pilot_temperatures(flat)))
+
+
+@pytest.mark.parametrize("options, words", [
+    ({"sweeps": 0}, "Annealing: sweeps must be an integer at least 1; got 0."),
+    ({"hot": 0}, "Annealing: hot must be None or a finite number above 0; got 0."),
+    ({"cold": -1}, "Annealing: cold must be None or a finite number above 0; got -1.")])
+def test_bad_hyper_parameters_are_refused_in_words(options, words):
+    with pytest.raises(ParameterError) as e:
+        Annealing(**options)
+    assert str(e.value) == words

@@ -1,0 +1,109 @@
+"""The default search."""
+
+import numpy as np
+import pytest
+
+import mmcopt as mm
+from mmcopt.errors import ParameterError
+from mmcopt.formulations import LeastSquares
+from mmcopt.result import Status
+from mmcopt.solvers import Memetic
+from mmcopt.solvers.memetic import combine
+
+X = np.random.default_rng(0).standard_normal((60, 2))
+F = LeastSquares(X, 4, kernel=mm.kernels.Gaussian(width=0.15), lam=0.02)
+
+
+@pytest.fixture(scope="module")
+def default():
+    return mm.solve(F, Memetic(), seed=0)
+
+
+def test_it_is_the_default_and_beats_or_equals_the_simple_searches(default):
+    assert mm.solve(F, seed=0).solver == "Memetic"
+    assert default.status is Status.CONVERGED and default.verify()
+    for name in ("Tabu", "Shaking", "KernighanLin", "SteepestDescent"):
+        assert default.objective <= mm.solve(F, name, seed=0, restarts=3).objective + 1e-9
+
+
+def test_iris_as_the_mathematics_page_says():
+    D, y = mm.datasets.load("iris")
+    f = LeastSquares(D, 3, kernel=mm.kernels.Gaussian(width=0.5), lam=0.1)
+    for seed in range(3):
+        r = mm.solve(f, seed=seed)
+        assert mm.metrics.adjusted_rand_index(y, r.labels) == pytest.approx(0.96, abs=0.005)
+
+
+def test_the_pool_is_made_first_then_children(default):
+    members = default.history["members"]
+    assert members[0] == 1 and members.max() == 12
+    assert (np.diff(members[:12]) == 1).all() and (members[12:] == 12).all()
+    assert default.history["idle"][-1] == 20 or len(default.history) == 12
+
+
+def test_every_hyper_parameter_does_something():
+    rugged = LeastSquares(np.random.default_rng(1).standard_normal((150, 4)), 5,
+                          kernel=mm.kernels.Gaussian(width=0.1), lam=0.01)
+    base = mm.solve(rugged, Memetic(pool=4, sweeps=50, patience=2), seed=0)
+    for changed in (Memetic(pool=5, sweeps=50, patience=2),
+                    Memetic(pool=4, sweeps=50, patience=2, path_share=1.0),
+                    Memetic(pool=4, sweeps=20, patience=2),
+                    Memetic(pool=4, sweeps=50, patience=2, large=30, sample=20)):
+        r = mm.solve(rugged, changed, seed=0)
+        assert r.history["objective"].tobytes() != base.history["objective"].tobytes(), changed
+        assert r.violation == 0
+    patient = mm.solve(rugged, Memetic(pool=4, sweeps=50, patience=15), seed=0)
+    assert len(patient.history) > len(base.history)
+
+
+def test_a_start_is_one_of_the_pool(default):
+    r = mm.solve(F, Memetic(pool=2, sweeps=1, patience=1), init=default)
+    assert r.objective <= default.objective + 1e-12
+
+
+def test_combining_moves_whole_blocks():
+    lq = F.offer(mm.LabelQuadratic)
+    rng = np.random.default_rng(0)
+    a, b = (mm.solve(F, "Shaking", seed=s).labels for s in (0, 1))
+    kept = a.copy(), b.copy()
+    child = combine(lq, a, b, rng)
+    assert lq.value(child) <= min(lq.value(a), lq.value(b)) + 1e-9
+    for block in np.unique(a * 4 + b):
+        assert len(set(child[a * 4 + b == block])) == 1
+    assert np.array_equal(a, kept[0]) and np.array_equal(b, kept[1])
+    assert combine(lq, a, (a + 1) % 4, rng) is None
+
+
+@pytest.mark.parametrize("kernel", [mm.kernels.Gaussian(width=0.5),
+                                    mm.kernels.Gaussian(width=0.5).nystroem(20)])
+@pytest.mark.parametrize("options", [{}, {"sizes": 0.2, "known": {0: 1, 1: 0},
+                                          "must_link": [(4, 5)], "cannot_link": [(2, 3)]}])
+def test_large_problems_start_from_a_sample(kernel, options, monkeypatch):
+    monkeypatch.setattr("mmcopt.labelsearch.DENSE_LIMIT", 50)
+    monkeypatch.setattr("mmcopt.factorsearch.DENSE_LIMIT", 50)
+    D, _ = mm.datasets.load("blobs:n=150,k=3,seed=1")
+    f = LeastSquares(D, 3, kernel=kernel, **options)
+    r = mm.solve(f, Memetic(large=100, sample=60), seed=0)
+    assert r.violation == 0 and r.verify()
+    if not options:
+        whole = mm.solve(f, Memetic(), seed=0)
+        assert r.objective == pytest.approx(whole.objective, rel=1e-3)
+
+
+def test_two_samples_are_a_limit_case():
+    r = mm.solve(LeastSquares(X[:2], 2), Memetic(), seed=0)
+    assert sorted(r.labels) == [0, 1]
+
+
+@pytest.mark.parametrize("options, words", [
+    ({"pool": 1}, "Memetic: pool must be an integer at least 2; got 1."),
+    ({"path_share": 1.5},
+     "Memetic: path_share must be a finite number at least 0 and at most 1; got 1.5."),
+    ({"sweeps": 0}, "Memetic: sweeps must be an integer at least 1; got 0."),
+    ({"patience": 0}, "Memetic: patience must be an integer at least 1; got 0."),
+    ({"large": 5}, "Memetic: large must be an integer at least 10; got 5."),
+    ({"sample": 2}, "Memetic: sample must be an integer at least 10; got 2.")])
+def test_bad_hyper_parameters_are_refused_in_words(options, words):
+    with pytest.raises(ParameterError) as e:
+        Memetic(**options)
+    assert str(e.value) == words

@@ -1,0 +1,78 @@
+"""Algorithm 3 of UMC-RLS, raw and polished."""
+
+import numpy as np
+import pytest
+
+import mmcopt as mm
+from mmcopt.errors import ParameterError
+from mmcopt.formulations import LeastSquares
+from mmcopt.solvers import Shaking
+
+X = np.random.default_rng(0).standard_normal((30, 2))
+F = LeastSquares(X, 3, kernel=mm.kernels.Gaussian(width=0.3))
+
+
+def literal(f, c, rounds):
+    """Algorithm 3 with the repairs of the docstring, objective by objective: its values."""
+    n, k, values_met = f.n, f.n_clusters, []
+    for i in range(rounds + 1):
+        for d in range(k):
+            alpha = round(n / (2.0**i * k) + n / k - (c == d).sum())
+            for _ in range(max(0, alpha)):
+                values = {}
+                for j in np.flatnonzero(c != d):
+                    near = c.copy()
+                    near[j] = d
+                    if f.violation(near) == 0:
+                        values[j] = f.objective(near)
+                if not values:
+                    break
+                c = c.copy()
+                c[min(values, key=values.get)] = d
+            values_met.append(f.objective(c))
+    return c, values_met
+
+
+@pytest.mark.parametrize("k", [2, 3, 4])
+@pytest.mark.parametrize("options", [{}, {"center": False, "sizes": 0.3}])
+def test_the_raw_search_is_the_paper_s_loop(k, options):
+    f = LeastSquares(X, k, kernel=mm.kernels.Gaussian(width=0.4), **options)
+    for shift in (0, 7):
+        start = np.roll(np.arange(30) % k, shift)
+        labels, values = literal(f, start, 8)
+        r = mm.solve(f, Shaking(rounds=8, polish=False), init=start)
+        np.testing.assert_allclose(r.history["shaken"], values, rtol=1e-9)
+        assert r.labels.tolist() == labels.tolist() and values[-1] < f.objective(start)
+
+
+def test_restarts_are_of_use_for_two_clusters():
+    f = LeastSquares(X, 2, kernel=mm.kernels.Gaussian(width=0.2))
+    ends = [{mm.solve(f, Shaking(polish=p), seed=s).labels.tobytes() for s in range(10)}
+            for p in (True, False)]
+    assert len(ends[0]) > len(ends[1])
+
+
+def test_polish_and_rounds_do_something():
+    raw, polished = (mm.solve(F, Shaking(polish=p, rounds=3), seed=0) for p in (False, True))
+    assert polished.objective < raw.objective
+    for rounds in (1, 5, 20):
+        r = mm.solve(F, Shaking(rounds=rounds), seed=0)
+        assert len(r.history) == (rounds + 1) * 3  # i = 0..s, a step a cluster
+    two = LeastSquares(X, 2)
+    assert len(mm.solve(two, Shaking(rounds=5), seed=0).history) == 5 * 2  # i = 1..s
+    assert len(mm.solve(two, Shaking(rounds=5, polish=False), seed=0).history) == 6 * 2
+
+
+def test_as_many_clusters_as_samples_is_a_limit_case():
+    r = mm.solve(LeastSquares(X[:4], 4), Shaking(), seed=0)
+    assert sorted(r.labels) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("options, words", [
+    ({"rounds": 0}, "Shaking: rounds must be an integer at least 1; got 0."),
+    ({"rounds": 1.5}, "Shaking: rounds must be an integer at least 1; got 1.5."),
+    ({"polish": None}, "Shaking: polish must be True or False; got None.")])
+def test_bad_hyper_parameters_are_refused_in_words(options, words):
+    with pytest.raises(ParameterError) as e:
+        Shaking(**options)
+    assert str(e.value) == words
