@@ -79,8 +79,8 @@ def _scaled(lq: LabelQuadratic, t: float) -> Any:
     root = np.sqrt(lq.weights.astype(np.float64))
     Psi = lq.matrix.factor()
     if Psi is not None:
-        scaled = Psi / root[:, None] if (root != 1).any() else Psi
-        return (scaled.T @ scaled).astype(np.float64)
+        scaled = np.asarray(Psi / root[:, None] if (root != 1).any() else Psi, dtype=np.float64)
+        return scaled.T @ scaled
     W = lq.matrix.dense()
     if (root == 1).all() and t == 0.0:
         return W

@@ -420,12 +420,11 @@ def _walk(
     until, work, dest = scores.copy(), scores[:BLOCK].copy(), np.full(n, -1)
     own, lab = scores[:n].copy(), scores[:n].copy()
     diag, base = scores[:n].copy(), scores[:n].copy()
-    source, opened = np.full(sizes.size, -1), sizes[:0]
+    source, opened, i, a, d = np.full(sizes.size, -1), sizes[:0], -1, 0, 0
     value, best, idle, fresh = 0.0, -BIG if _excess(sizes, rules, 0, 0, 0) else 0.0, 0, False
     for j in range(n):
         own[j], lab[j], G[c[j], j] = G[c[j], j], c[j], lowest
         diag[j] = W[j, j] if rules.fixed[j] < 0 else lowest
-    i, a, d = -1, 0, 0
     for t in range(steps):
         if rules.plain:
             opened = _roles(sizes, rules, slack, source, lab, diag, base)

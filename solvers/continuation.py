@@ -32,8 +32,8 @@ class Continuation(LabelSearch):
     """Solve the problem at large lambda first and follow the answer down to the lambda wanted.
 
     The levels are W_t of `LabelQuadratic.smooth`, that is lambda t, with t falling geometrically
-    to 1 in ``stages`` steps. The first t leaves 2 k + 10 directions of W more than half alive;
-    each restart begins at the first or the second level, at random. ``opening`` runs at that level,
+    to 1 in ``stages`` steps. The first t leaves 2 k + 20 directions of W more than half alive;
+    each restart begins at one of the levels before the last, at random. ``opening`` runs at that level,
     ``inner`` at the others; both are any label searches. Each level costs one Cholesky inverse,
     made once for all restarts. A driver step is one level. Ends as ``inner`` does.
 
@@ -51,19 +51,19 @@ class Continuation(LabelSearch):
 
     inner: Solver = hyper(Tabu(length=0.5), instance(Solver), "search run at each level")
     opening: Solver = hyper(Tabu(length=2.0), instance(Solver), "search run at the first level")
-    stages: int = hyper(5, integer(1), "levels before the problem itself")
+    stages: int = hyper(4, integer(1), "levels before the problem itself")
     start: float | None = hyper(None, optional(real(1)), "first t; None: from the spectrum of W")
 
     def levels(self, lq: LabelQuadratic) -> list[float]:
         """The values of t, falling to 1."""
-        top = lq.smoothing(2 * lq.k + 10) if self.start is None else self.start
+        top = lq.smoothing(2 * lq.k + 20) if self.start is None else self.start
         return [float(t) for t in np.geomspace(top, 1.0, self.stages + 1)]
 
     def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
         lq = f.offer(LabelQuadratic)
         c = start_labels(lq, init, rng)
         levels = self.levels(lq)
-        skip = int(rng.integers(0, min(2, self.stages)))
+        skip = int(rng.integers(self.stages))
         value = lq.value(c)
         return self._progress(lq, _Path(c, value, levels, skip, value, c))
 

@@ -1,4 +1,4 @@
-"""The default search: a pool from smoothing and annealing, improved by combining partitions."""
+"""The default search: a pool from a path of smoothed problems, improved by combining members."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from mmcopt.solving import Progress, run
 
 Ints = NDArray[np.int64]
 SIMILAR = 0.99  # adjusted Rand index above which two members count as the same
+SMOOTHED = 0.5  # share of the children that begin on a smoothed level
 BLOCK_STARTS = 3  # random starts of the search over blocks, besides the better parent
 BETTER = 1e-9  # relative: what counts as an improvement
 LARGE_STAGES = 3  # levels of the path that a problem on a large factor follows
@@ -43,11 +44,12 @@ class _Pool:
 class Memetic(LabelSearch):
     """Build a pool of good partitions and combine pairs of them, block by block.
 
-    Half of the pool follows the path of `Continuation`, half is annealed: some basins are reached
-    only from one of them. A child is made from two members whose clusters intersect in a few dozen
-    blocks: one-flip searches agree on such micro-groups and err in assembling them, so the blocks
-    are contracted to single nodes, the tiny problem is searched by `Tabu`, and the answer is
-    expanded and polished. A child replaces the member it resembles (adjusted Rand index > .99),
+    Members follow the path of `Continuation`, each from a random level; with ``path_share`` below 1
+    the others are annealed. A child is made from two members whose clusters intersect in a few
+    dozen blocks: one-flip searches agree on such micro-groups and err in assembling them, so the
+    blocks are contracted to single nodes and the tiny problem is searched by `Tabu`. Half of the
+    children are assembled on a smoothed level and follow the path down from there, the others on
+    the problem itself; both are polished. A child replaces the member it resembles (adjusted Rand index > .99),
     or the worst one, when it is better. The search stops after ``patience`` children without a new
     best; within a time limit it begins again with a new pool until the time is up.
 
@@ -70,10 +72,10 @@ class Memetic(LabelSearch):
 
     anytime: ClassVar[bool] = True
 
-    pool: int = hyper(12, integer(2), "members of the pool")
-    path_share: float = hyper(0.5, real(0, 1), "share of the members made by Continuation")
+    pool: int = hyper(8, integer(2), "members of the pool")
+    path_share: float = hyper(1.0, real(0, 1), "share of the members made by Continuation")
     sweeps: int = hyper(1000, integer(1), "sweeps of the annealed members")
-    patience: int = hyper(20, integer(1), "children without a new best after which it stops")
+    patience: int = hyper(12, integer(1), "children without a new best after which it stops")
     large: int = hyper(4000, integer(10), "samples above which a random sample is solved first")
     sample: int = hyper(1500, integer(10), "size of that sample")
 
@@ -135,7 +137,7 @@ class Memetic(LabelSearch):
         index = len(state.members)
         if index == 0 and state.start is not None:
             return self._polished(lq, state.start, rng)
-        if index < self.path_share * self.pool:
+        if index < round(self.path_share * self.pool):
             path = Continuation(opening=_tabu(lq, 2.0), inner=_tabu(lq, 0.5))
             return lq.reduce(run(path, lq, None, rng).point)
         annealed = run(Annealing(sweeps=self.sweeps), lq, None, rng).point
@@ -149,10 +151,16 @@ class Memetic(LabelSearch):
         i, j = rng.choice(self.pool, 2, replace=False)
         if state.values[j] < state.values[i]:
             i, j = j, i
-        c = combine(lq, state.members[i], state.members[j], rng)
+        path: list[float] = []  # values of t that the child follows down to 1
+        if rng.random() < SMOOTHED:
+            path = Continuation().levels(lq)[:-1]
+            path = path[int(rng.integers(len(path))):]
+        c = combine(lq.smooth(path[0]) if path else lq, state.members[i], state.members[j], rng)
         if c is None:
             return
         before = state.value
+        for t in path:
+            c = self._polished(lq.smooth(t), c, rng)
         c = self._polished(lq, c, rng)
         value = self._seen(lq, state, c)
         if state.value < before - BETTER * abs(before):

@@ -10,6 +10,7 @@ import mmcopt as mm
 from mmcopt import enumeration
 from mmcopt.errors import DataError
 from mmcopt.formulations import LeastSquares
+from mmcopt.matrices import LowRank
 from mmcopt.result import Status
 
 certify = importlib.import_module("mmcopt.certify")  # mm.certify is the function of that name
@@ -71,6 +72,17 @@ def test_the_eigenvalue_bound_holds_for_any_quadratic_and_any_t():
             assert bound <= best + size
             tight += bound > best - 0.5 * abs(best)
     assert tight > 10
+
+
+def test_the_bound_of_a_factor_in_single_precision_is_rigorous():
+    for seed in range(40):
+        Psi = np.random.default_rng(seed).standard_normal((8, 6)).astype(np.float32)
+        Psi -= Psi.mean(axis=0, dtype=np.float64).astype(np.float32)
+        single = mm.LabelQuadratic(LowRank(Psi), k=2)
+        double = mm.LabelQuadratic(Psi.astype(float) @ Psi.T.astype(float), k=2)
+        bound, exact = (certify.eig_bound(lq, {}, {"t": 0.0}) for lq in (single, double))
+        assert bound == pytest.approx(exact, rel=1e-12)
+        assert bound <= enumeration.minimum(double)[0]
 
 
 def test_the_best_shift_improves_the_bound_on_uncentred_problems():

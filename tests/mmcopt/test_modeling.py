@@ -1,5 +1,6 @@
 """`Formulation`: frozen, replaceable, printed as mathematics, and told apart by fingerprints."""
 
+import hashlib
 import pickle
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 import mmcopt as mm
-from mmcopt import registry
+from mmcopt import modeling, registry
 from mmcopt.constraints import Known, MustLink, Sizes
 from mmcopt.errors import IncompatibleError, ParameterError
 from mmcopt.formulations import LeastSquares
@@ -92,6 +93,17 @@ def variants():
 def test_different_problems_never_share_a_fingerprint():
     prints = [g.fingerprint for g in variants()]
     assert len(set(prints)) == len(prints)
+
+
+def test_values_that_print_alike_have_different_digests():
+    values = [[[1], [2]], [[1, 2]], [1, 2], [12], [[], 1, 2], {1: 2}, {"1": 2}, "12", ["1", "2"],
+              {1: {2: 3}, 4: 5}, {1: {2: 3, 4: 5}}, None, [None], "None", 1, 1.0, True]
+    prints = []
+    for value in values:
+        digest = hashlib.sha256()
+        modeling._digest(digest, value)
+        prints.append(digest.hexdigest())
+    assert len(set(prints)) == len(values)
 
 
 def test_the_same_rule_in_other_types_has_the_same_fingerprint():
