@@ -33,9 +33,9 @@ class Continuation(LabelSearch):
 
     The levels are W_t of `LabelQuadratic.smooth`, that is lambda t, with t falling geometrically
     to 1 in ``stages`` steps. The first t leaves 2 k + 20 directions of W more than half alive;
-    each restart begins at one of the levels before the last, at random. ``opening`` runs at that level,
-    ``inner`` at the others; both are any label searches. Each level costs one Cholesky inverse,
-    made once for all restarts. A driver step is one level. Ends as ``inner`` does.
+    each restart begins at one of the levels before the last, at random. ``opening`` runs at that
+    level, ``inner`` at the others; both are any label searches. Each level costs one Cholesky
+    inverse, made once for all restarts. A driver step is one level. Ends as ``inner`` does.
 
     Examples
     --------

@@ -44,13 +44,13 @@ class _Pool:
 class Memetic(LabelSearch):
     """Build a pool of good partitions and combine pairs of them, block by block.
 
-    Members follow the path of `Continuation`, each from a random level; with ``path_share`` below 1
-    the others are annealed. A child is made from two members whose clusters intersect in a few
+    Most members follow the path of `Continuation`, each from a random level; the others are
+    annealed, because some basins are reached only from one of the two. A child is made from two members whose clusters intersect in a few
     dozen blocks: one-flip searches agree on such micro-groups and err in assembling them, so the
     blocks are contracted to single nodes and the tiny problem is searched by `Tabu`. Half of the
     children are assembled on a smoothed level and follow the path down from there, the others on
-    the problem itself; both are polished. A child replaces the member it resembles (adjusted Rand index > .99),
-    or the worst one, when it is better. The search stops after ``patience`` children without a new
+    the problem itself; both are polished. A child replaces the member it resembles (adjusted Rand
+    index > .99), or the worst one, when it is better. The search stops after ``patience`` children without a new
     best; within a time limit it begins again with a new pool until the time is up.
 
     Problems of more than ``large`` samples are solved on a random ``sample`` first; the others
@@ -73,8 +73,8 @@ class Memetic(LabelSearch):
     anytime: ClassVar[bool] = True
 
     pool: int = hyper(8, integer(2), "members of the pool")
-    path_share: float = hyper(1.0, real(0, 1), "share of the members made by Continuation")
-    sweeps: int = hyper(1000, integer(1), "sweeps of the annealed members")
+    path_share: float = hyper(0.75, real(0, 1), "share of the members made by Continuation")
+    sweeps: int = hyper(200, integer(1), "sweeps of the annealed members")
     patience: int = hyper(12, integer(1), "children without a new best after which it stops")
     large: int = hyper(4000, integer(10), "samples above which a random sample is solved first")
     sample: int = hyper(1500, integer(10), "size of that sample")

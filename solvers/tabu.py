@@ -38,7 +38,7 @@ class Tabu(LabelSearch):
     """
 
     length: float = hyper(20.0, real(0, open_low=True), "moves, as a multiple of n")
-    tenure: int | None = hyper(None, optional(integer(1)), "steps of rest; None: n/8 + 2, at most 20")
+    tenure: int | None = hyper(None, optional(integer(1)), "steps of rest; None: n/8 + 2, <= 20")
     polish: bool = hyper(True, flag(), "end in a local optimum of moves and swaps")
 
     def step(self, f: Any, state: Board, rng: np.random.Generator) -> Progress:

@@ -620,6 +620,19 @@ def test_label_searches_against_brute_force(solver, batch):
         check_instance(seed, solver, exact=solver in EXACT, local=True)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("solver", sorted(EXACT & set(LABEL_SOLVERS)))
+def test_exact_searches_on_many_more_instances(solver):
+    missed = []
+    for seed in range(INSTANCES, 900):
+        _, _, rows, values = judged.__wrapped__(seed)
+        if len(rows):
+            found = mm.solve(draw(seed).problem(), solver, seed=seed).objective
+            if found > values.min() + 1e-9 * max(1e-3, abs(values.min())):
+                missed.append(seed)
+    assert not missed
+
+
 @pytest.mark.parametrize("solver", RAW, ids=str)
 def test_raw_searches_against_brute_force(solver):
     for seed in range(0, INSTANCES, 4):

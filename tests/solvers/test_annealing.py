@@ -14,8 +14,9 @@ F = LeastSquares(X, 3, kernel=mm.kernels.Gaussian(width=0.3))
 
 
 def test_a_long_schedule_finds_what_the_best_search_finds():
-    best = mm.solve(F, "Memetic", seed=0).objective
-    assert mm.solve(F, Annealing(sweeps=2000), seed=0, restarts=3).objective == pytest.approx(best)
+    best = mm.solve(F, "Memetic", seed=0, restarts=3).objective
+    found = mm.solve(F, Annealing(sweeps=2000), seed=0, restarts=3).objective
+    assert found <= best + 1e-9
 
 
 def test_every_hyper_parameter_does_something():

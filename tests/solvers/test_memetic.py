@@ -35,24 +35,24 @@ def test_iris_as_the_mathematics_page_says():
 
 
 def test_the_pool_is_made_first_then_children(default):
-    members = default.history["members"]
-    assert members[0] == 1 and members.max() == 12
-    assert (np.diff(members[:12]) == 1).all() and (members[12:] == 12).all()
-    assert default.history["idle"][-1] == 20 or len(default.history) == 12
+    members, pool = default.history["members"], Memetic().pool
+    assert members[0] == 1 and members.max() == pool
+    assert (np.diff(members[:pool]) == 1).all() and (members[pool:] == pool).all()
+    assert default.history["idle"][-1] == Memetic().patience or len(default.history) == pool
 
 
 def test_every_hyper_parameter_does_something():
     rugged = LeastSquares(np.random.default_rng(1).standard_normal((150, 4)), 5,
                           kernel=mm.kernels.Gaussian(width=0.1), lam=0.01)
-    base = mm.solve(rugged, Memetic(pool=4, sweeps=50, patience=2), seed=0)
-    for changed in (Memetic(pool=5, sweeps=50, patience=2),
+    base = mm.solve(rugged, Memetic(pool=4, sweeps=50, patience=2, path_share=0.5), seed=0)
+    for changed in (Memetic(pool=5, sweeps=50, patience=2, path_share=0.5),
                     Memetic(pool=4, sweeps=50, patience=2, path_share=1.0),
-                    Memetic(pool=4, sweeps=20, patience=2),
-                    Memetic(pool=4, sweeps=50, patience=2, large=30, sample=20)):
+                    Memetic(pool=4, sweeps=20, patience=2, path_share=0.5),
+                    Memetic(pool=4, sweeps=50, patience=2, path_share=0.5, large=30, sample=20)):
         r = mm.solve(rugged, changed, seed=0)
         assert r.history["objective"].tobytes() != base.history["objective"].tobytes(), changed
         assert r.violation == 0
-    patient = mm.solve(rugged, Memetic(pool=4, sweeps=50, patience=15), seed=0)
+    patient = mm.solve(rugged, Memetic(pool=4, sweeps=50, patience=15, path_share=0.5), seed=0)
     assert len(patient.history) > len(base.history)
 
 
