@@ -7,6 +7,7 @@ point itself: `verify` evaluates it again on a rebuilt problem, in NumPy, withou
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -210,7 +211,10 @@ def tighten(result: Result, *, time_limit: float | None = None, improve: bool = 
     lq = f.offer(LabelQuadratic)
     if lq is None or enumeration.count_labelings(lq) > 1_000_000:
         return result
-    value, nodes = enumeration.minimum(lq)
+    limit = math.inf if time_limit is None else time.perf_counter() + time_limit
+    value, nodes = enumeration.minimum(lq, limit)
+    if value == -math.inf:
+        return replace(result, message="the time was up before all labelings were tried")
     result = _certified(result, "enumeration", {})
     if nodes is not None and value < result.objective - rounding(lq):
         point = lq.expand(nodes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -66,10 +67,15 @@ def chunks(lq: LabelQuadratic) -> Iterator[Ints]:
         yield rows[feasible_rows(lq, rows)]
 
 
-def minimum(lq: LabelQuadratic) -> tuple[float, Ints | None]:
-    """The smallest objective over all feasible labelings, and one that attains it."""
+def minimum(lq: LabelQuadratic, deadline: float = np.inf) -> tuple[float, Ints | None]:
+    """The smallest objective over all feasible labelings, and one that attains it.
+
+    Minus infinity, with the best labels so far, when ``deadline`` (of `time.perf_counter`) passes.
+    """
     best, labels = np.inf, None
     for rows in chunks(lq):
+        if time.perf_counter() > deadline:
+            return -np.inf, labels
         if not len(rows):
             continue
         v = values(lq, rows)

@@ -87,12 +87,12 @@ class Plan:
     widths: tuple[int, ...] = (1, 3, 5)
     inverses: tuple[int, ...] = (2, 200, 1000)
     best_of: int = 10
-    tuning: int = 10  # repetitions of the whole grid; 1 for sets of LARGE samples
+    tuning: int = 10  # repetitions of the whole grid; 3 for sets of LARGE samples
     finalists: int = 4
     more: int = 5  # repetitions of the finalists
     fresh: int = 10
     timed: int = 10
-    patience: float = 5.0
+    patience: float = 3.0
     pairs: bool = True
     sets: tuple[str, ...] = tuple(SETS)
     without_evo: tuple[str, ...] = ()
@@ -101,7 +101,9 @@ class Plan:
         """The plan cut down for large sets."""
         if n >= HUGE:
             return replace(self, best_of=3, tuning=1, finalists=1, more=0, fresh=1, timed=2)
-        return replace(self, tuning=1) if n >= LARGE else self
+        if n >= LARGE and self.tuning > 3:
+            return replace(self, tuning=3, finalists=3, more=4)
+        return self
 
 
 QUICK = Plan(tuning=1, finalists=3, more=1, fresh=3, timed=3, pairs=False,
@@ -247,7 +249,7 @@ def _one_set(name: str, X: Floats, y: Any, source: DataSet, plan: Plan, row: dic
         cell, anew = _tuned(trial, cells, plan)
         reached = trial.repeated(cell, 2, plan.fresh, plan.best_of)
         figures[method] = spread(reached, labels=True)
-        if method == EVO and plan.tuning > 1:
+        if method == EVO and plan.tuning >= 10:
             figures[TUNED] = spread(anew, labels=True)
         seconds, generations = trial.timed(cell, plan.timed)
         times[method] = Figure(seconds, count=round(generations))

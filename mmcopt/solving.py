@@ -349,7 +349,8 @@ def _all_restarts(job: _Job, root: np.random.SeedSequence, n_jobs: int) -> list[
                 runs.append(job.one(first + i, s))
         else:
             runs.extend(_threaded(job, seeds, first, n_jobs))
-        if job.endless and runs[-1].status is not Status.CONVERGED:
+        proved = job.solver.certificate(job.problem, runs[-1]) is not None
+        if proved or (job.endless and runs[-1].status is not Status.CONVERGED):
             break
     return runs
 

@@ -8,21 +8,23 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from mmcopt import enumeration
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.checks import hyper, integer, real
 from mmcopt.labelsearch import ONE_LABELING, LabelSearch, new_board, start_labels
 from mmcopt.metrics import adjusted_rand_index
-from mmcopt.result import Status
+from mmcopt.result import Certificate, Status
 from mmcopt.solvers.annealing import Annealing
 from mmcopt.solvers.continuation import Continuation
 from mmcopt.solvers.stochastic_descent import StochasticDescent
 from mmcopt.solvers.tabu import Tabu
-from mmcopt.solving import Progress, run
+from mmcopt.solving import Progress, Run, run
 
 Ints = NDArray[np.int64]
 SIMILAR = 0.99  # adjusted Rand index above which two members count as the same
 SMOOTHED = 0.5  # share of the children that begin on a smoothed level
 BLOCK_STARTS = 3  # random starts of the search over blocks, besides the better parent
+TINY = 4 * enumeration.CHUNK  # labelings up to which all of them are tried
 BETTER = 1e-9  # relative: what counts as an improvement
 LARGE_STAGES = 3  # levels of the path that a problem on a large factor follows
 
@@ -37,7 +39,7 @@ class _Pool:
     members: list[Ints] = field(default_factory=list)
     values: list[float] = field(default_factory=list)
     idle: int = 0
-    large: str = ""  # on a large problem: "begin", then "done"
+    special: str = ""  # "large" or "tiny" problems take one step, then "done"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,19 +47,20 @@ class Memetic(LabelSearch):
     """Build a pool of good partitions and combine pairs of them, block by block.
 
     Most members follow the path of `Continuation`, each from a random level; the others are
-    annealed, because some basins are reached only from one of the two. A child is made from two members whose clusters intersect in a few
-    dozen blocks: one-flip searches agree on such micro-groups and err in assembling them, so the
-    blocks are contracted to single nodes and the tiny problem is searched by `Tabu`. Half of the
-    children are assembled on a smoothed level and follow the path down from there, the others on
-    the problem itself; both are polished. A child replaces the member it resembles (adjusted Rand
-    index > .99), or the worst one, when it is better. The search stops after ``patience`` children without a new
-    best; within a time limit it begins again with a new pool until the time is up.
+    annealed, because some basins are reached only from one of the two. A child is made from two
+    members whose clusters intersect in a few dozen blocks: one-flip searches agree on such
+    micro-groups and err in assembling them, so the blocks are contracted to single nodes and the
+    tiny problem is searched by `Tabu`. Half of the children are assembled on a smoothed level and
+    follow the path down from there, the others on the problem itself; both are polished. A child
+    replaces the member it resembles (adjusted Rand index > .99), or the worst one, when it is
+    better. The search stops after ``patience`` children without a new best; within a time limit it
+    begins again with a new pool until the time is up.
 
-    Problems of more than ``large`` samples are solved on a random ``sample`` first; the others
-    join the cluster that gains most, and the whole is polished. When W is held as a factor this
-    happens at a smoothed level of the path, which is then followed down by passes over the factor.
-    Ends in a local optimum of moves and swaps (of moves, on a
-    factor). A driver step makes one member or one child.
+    Problems of at most 16,384 labelings are enumerated, which proves the answer. Problems of more
+    than ``large`` samples are solved on a random ``sample`` first; the others join the cluster that
+    gains most, and the whole is polished. When W is held as a factor this happens at a smoothed
+    level of the path, which is then followed down by passes over the factor. Ends in a local
+    optimum of moves and swaps (of moves, on a factor). A driver step makes one member or one child.
 
     Examples
     --------
@@ -101,13 +104,20 @@ class Memetic(LabelSearch):
         c = start_labels(lq, init, rng)
         state = _Pool(c, lq.value(c), None if init is None else c)
         if lq.n > self.large:
-            state.large = "begin"
+            state.special = "large"
+        elif enumeration.count_labelings(lq) <= TINY:
+            state.special = "tiny"
         return self._progress(lq, state)
 
     def step(self, f: Any, state: _Pool, rng: np.random.Generator) -> Progress:
         lq = f.offer(LabelQuadratic)
-        if state.large:
+        if state.special == "large":
             self._large_step(lq, state, rng)
+            state.special = "done"
+        elif state.special == "tiny":
+            nodes = enumeration.minimum(lq)[1]
+            self._seen(lq, state, state.best if nodes is None else nodes)
+            state.special = "done"
         elif len(state.members) < self.pool:
             c = self._member(lq, state, rng)
             state.members.append(c)
@@ -118,18 +128,25 @@ class Memetic(LabelSearch):
 
     def outcome(self, f: Any, state: _Pool) -> Status | None:
         alike = len(state.members) == self.pool and self._spread(state) == 0.0
-        done = state.idle >= self.patience or alike or state.large == "done"
+        done = state.idle >= self.patience or alike or state.special == "done"
         return Status.CONVERGED if done else None
 
     def finish(self, f: Any, state: _Pool) -> Progress | None:
         lq = f.offer(LabelQuadratic)
-        if state.large or not state.members:
+        if state.special or not state.members:
             return None
         # The best label met is a local optimum of moves; it is made one of swaps as well.
         board = new_board(lq, state.best.copy(), np.random.default_rng(0))
         self.descend(lq, board)
         self._seen(lq, state, board.c)
         return self._progress(lq, state)
+
+    def certificate(self, f: Any, run: Run) -> Certificate | None:
+        """The enumeration of a tiny problem, when it was done."""
+        lq = f.offer(LabelQuadratic)
+        if run.status is not Status.CONVERGED or enumeration.count_labelings(lq) > TINY:
+            return None
+        return Certificate("enumeration", {}, {}, f.fingerprint)
 
     # ------------------------------------------------------------ members and children
 
@@ -191,7 +208,6 @@ class Memetic(LabelSearch):
             c = state.best if state.start is not None else self._followed(lq, rng)
             polish = StochasticDescent()
         self._seen(lq, state, lq.reduce(run(polish, lq, lq.expand(c), rng).point))
-        state.large = "done"
 
     def _followed(self, lq: LabelQuadratic, rng: np.random.Generator) -> Ints:
         """Solve a sample of the smoothed problem and follow the answer down, on the factor."""

@@ -35,8 +35,8 @@ class StochasticDescent(LabelSearch):
     >>> from mmcopt.solvers import StochasticDescent
     >>> X, y = mm.datasets.load("blobs:n=60,k=3,seed=1")
     >>> result = mm.solve(LeastSquares(X, 3), StochasticDescent(), restarts=20, seed=0)
-    >>> round(mm.metrics.adjusted_rand_index(y, result.labels), 2)
-    1.0
+    >>> mm.metrics.adjusted_rand_index(y, result.labels) > 0.9
+    True
     """
 
     swaps: bool = hyper(True, flag(), "also exchange pairs of samples at the end")

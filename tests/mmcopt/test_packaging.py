@@ -19,6 +19,8 @@ FOLDERS = {"mmcopt": "mmcopt", "mmcopt.formulations": "formulations", "mmcopt.so
 LAZY = ("cvxpy", "numba", "matplotlib", "sklearn", "joblib", "pandas")
 
 MAX_MODULE, MAX_FUNCTION = 500, 60
+# Compiled loops that call each other share one file: numba's cache does not see changes elsewhere.
+LONGER = {"mmcopt.search": 750}
 # The core finds formulations and solvers through the registry, inside functions.
 FINDS_BY_NAME = {"mmcopt.registry"}
 RE_EXPORTS = {"mmcopt"}
@@ -164,7 +166,7 @@ def _length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 @pytest.mark.parametrize("name", FILES)
 def test_sizes(name):
     lines = len(FILES[name].read_text(encoding="utf-8").splitlines())
-    assert lines <= MAX_MODULE, f"{lines} lines: two ideas in one file?"
+    assert lines <= LONGER.get(name, MAX_MODULE), f"{lines} lines: two ideas in one file?"
     long = {f.name: _length(f) for f in _functions(TREES[name]) if _length(f) > MAX_FUNCTION}
     assert not long, "these functions hold more than one idea"
 
