@@ -105,12 +105,13 @@ class LabelQuadratic(Capability):
         apart = np.empty((0, 2), np.int64) if self.apart is None else np.asarray(self.apart)
         put("apart", apart.astype(np.int64).reshape(-1, 2))
         put("_cache", {})
-        wrong = self.fixed[(self.fixed < -1) | (self.fixed >= k)]
+        fixed = np.asarray(self.fixed)
+        wrong = fixed[(fixed < -1) | (fixed >= k)]
         if wrong.size:
             raise ParameterError(f"LabelQuadratic: fixed must hold labels 0..{k - 1}, or -1 where "
                                  f"free; got {wrong[0]}.")
-        odd = self.apart[((self.apart < 0) | (self.apart >= n)).any(axis=1)
-                         | (self.apart[:, 0] == self.apart[:, 1])]
+        pairs = np.asarray(self.apart)
+        odd = pairs[((pairs < 0) | (pairs >= n)).any(axis=1) | (pairs[:, 0] == pairs[:, 1])]
         if odd.size:
             raise ParameterError("LabelQuadratic: apart must hold pairs of different nodes "
                                  f"0..{n - 1}; got ({odd[0, 0]}, {odd[0, 1]}).")

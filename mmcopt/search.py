@@ -16,8 +16,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-F = NDArray[Any]  # float32 or float64, as W
-N = NDArray[np.int64]
+F = Any  # float32 or float64 array, as W; checkers cannot tell its items from its slices
+N = Any  # int64 array
 Rng = NDArray[np.uint64]
 
 BLOCK = 1024  # rows are scanned in blocks that stay in the first cache; a power of two
@@ -704,4 +704,4 @@ def factor_sweep(Psi: F, c: N, S: F, sizes: N, rules: Rules, order: N) -> float:
             sizes[a] -= rules.weights[j]
             sizes[to] += rules.weights[j]
             c[j] = to
-    return total
+    return float(total)

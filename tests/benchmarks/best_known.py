@@ -40,9 +40,13 @@ def key(cell):
 
 
 def load(name):
-    """``digits_1279`` of the list is ``digits:1,2,7,9``."""
+    """``digits_1279`` of the list is ``digits:1,2,7,9``; COIL is standardised pixel by pixel."""
     base, _, digits = name.partition("_")
-    return datasets.load(f"{base}:{','.join(digits)}" if base == "digits" and digits else name)
+    X, y = datasets.load(f"{base}:{','.join(digits)}" if base == "digits" and digits else name)
+    if base == "coil":
+        spread = X.std(axis=0)
+        X = (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    return X, y
 
 
 def tolerance(known):
