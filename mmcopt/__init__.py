@@ -7,8 +7,6 @@ and know how far from optimal the answer can be.
 from __future__ import annotations
 
 import importlib
-import sys
-import types
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -19,9 +17,9 @@ _EXPORTS = {
     "Formulation": "mmcopt.modeling", "Statement": "mmcopt.modeling",
     "LabelQuadratic": "mmcopt.capabilities",
     "Result": "mmcopt.result", "Status": "mmcopt.result",
-    "evaluate": "mmcopt.certify", "certify": "mmcopt.certify",
+    "evaluate": "mmcopt.certificates", "certify": "mmcopt.certificates",
     "fits": "mmcopt.registry", "pairing_table": "mmcopt.registry",
-    "compare": "mmcopt.compare", "load": "mmcopt.saving", "save": "mmcopt.saving",
+    "compare": "mmcopt.comparing", "load": "mmcopt.saving", "save": "mmcopt.saving",
 }
 _MODULES = ("constraints", "datasets", "errors", "estimators", "formulations", "kernels",
             "metrics", "plot", "selection", "solvers")
@@ -40,8 +38,8 @@ if TYPE_CHECKING:
     import mmcopt.selection as selection
     import mmcopt.solvers as solvers
     from mmcopt.capabilities import LabelQuadratic
-    from mmcopt.certify import certify, evaluate
-    from mmcopt.compare import compare
+    from mmcopt.certificates import certify, evaluate
+    from mmcopt.comparing import compare
     from mmcopt.modeling import Formulation, Statement
     from mmcopt.registry import fits, pairing_table
     from mmcopt.result import Result, Status
@@ -62,17 +60,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return list(__all__)
-
-
-class _Package(types.ModuleType):
-    """Keeps `mm.certify` and `mm.compare` functions when the modules of these names are imported.
-
-    Importing mmcopt.certify, as every solve does, would otherwise put the module in its place.
-    """
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not (name in _EXPORTS and isinstance(value, types.ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

@@ -16,7 +16,7 @@ from mmcopt import datasets, metrics, registry, saving
 from mmcopt.checks import is_sparse, optional, real
 from mmcopt.cli_input import parse_kernel, parse_sizes, parse_solvers
 from mmcopt.cli_show import LiveWatch, note, say, show_json, show_table
-from mmcopt.compare import compare as run_comparison
+from mmcopt.comparing import compare as run_comparison
 from mmcopt.comparison import check_suffix
 from mmcopt.errors import DataError, MMCError, ParameterError
 from mmcopt.result import Result, Status

@@ -8,11 +8,11 @@ from argparse import Namespace
 from typing import Any
 
 from mmcopt import datasets, registry
-from mmcopt.certify import evaluate
+from mmcopt.certificates import evaluate
 from mmcopt.checks import real
 from mmcopt.cli_commands import DONE, FAILED, INTERRUPTED
 from mmcopt.cli_show import LiveWatch, say, show_table
-from mmcopt.compare import compare
+from mmcopt.comparing import compare
 from mmcopt.comparison import Comparison
 from mmcopt.errors import BackendError, DataError
 from mmcopt.kernels import Gaussian

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from mmcopt.compare import Watch
+from mmcopt.comparing import Watch
 from mmcopt.tables import Row, as_json, cell, numeric
 
 HEADINGS = {"runs": "runs", "best": "best obj.", "mean": "mean obj.", "hits": "hit best",

@@ -149,13 +149,13 @@ class Result:
 
     def verify(self) -> Report:
         """Re-check objective, feasibility, bound and fingerprint in NumPy, without any solver."""
-        from mmcopt.certify import verify
+        from mmcopt.certificates import verify
 
         return verify(self)
 
     def certify(self, *, time_limit: float | None = None, improve: bool = True) -> Result:
         """Return this result with the best bound found within ``time_limit`` seconds."""
-        from mmcopt.certify import tighten
+        from mmcopt.certificates import tighten
 
         return tighten(self, time_limit=time_limit, improve=improve)
 

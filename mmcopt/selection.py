@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt.capabilities import LabelQuadratic
-from mmcopt.certify import evaluate
+from mmcopt.certificates import evaluate
 from mmcopt.checks import integer, optional, real
 from mmcopt.errors import DataError, ParameterError
 from mmcopt.kernels import Gaussian

@@ -388,7 +388,7 @@ def _threaded(job: _Job, seeds: list[np.random.SeedSequence], first: int,
 def _finish(problem: Any, solver: Solver, runs: list[Run], budget: Budget,
             gap_tol: float) -> Result:
     """Judge the best run by the formulation's own objective, attach the bound, and name the end."""
-    from mmcopt.certify import cheap_bound
+    from mmcopt.certificates import cheap_bound
 
     best = min(runs, key=lambda r: r.value)
     objective = problem.objective(best.point)
