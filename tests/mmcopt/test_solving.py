@@ -167,12 +167,23 @@ def test_a_time_limit_holds_for_the_whole_of_a_solve():
 
 
 def test_an_anytime_solver_uses_all_of_its_time_and_others_stop_when_done():
-    mm.solve(PROBLEM, Memetic(), max_iter=1)
+    mm.solve(LARGER, Memetic(), max_iter=1)
     start = time.perf_counter()
-    result = mm.solve(PROBLEM, Memetic(), seed=0, time_limit=0.5)
+    result = mm.solve(LARGER, Memetic(), seed=0, time_limit=0.5)
     assert time.perf_counter() - start > 0.4
     assert result.history["restart"].max() > 0
     assert result.status in (Status.TIME_LIMIT, Status.CONVERGED)
+
+
+def test_a_proved_answer_ends_an_anytime_solver():
+    mm.solve(PROBLEM, Memetic(), max_iter=1)
+    start = time.perf_counter()
+    assert mm.solve(PROBLEM, Memetic(), seed=0, time_limit=30.0).status is Status.CERTIFIED
+    assert time.perf_counter() - start < 15.0
+
+
+def test_a_solver_that_is_not_anytime_stops_when_it_has_converged():
+    mm.solve(PROBLEM, "Tabu", max_iter=1)
     start = time.perf_counter()
     assert mm.solve(PROBLEM, Shaking(), time_limit=30).status is Status.CONVERGED
     assert time.perf_counter() - start < 5
