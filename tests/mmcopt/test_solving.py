@@ -166,7 +166,7 @@ def test_a_time_limit_holds_for_the_whole_of_a_solve():
         assert result.violation == 0.0 and result.verify()
 
 
-def test_an_anytime_solver_uses_all_of_its_time_and_others_stop_when_done():
+def test_an_anytime_solver_uses_all_of_its_time():
     mm.solve(LARGER, Memetic(), max_iter=1)
     start = time.perf_counter()
     result = mm.solve(LARGER, Memetic(), seed=0, time_limit=0.5)
@@ -183,7 +183,7 @@ def test_a_proved_answer_ends_an_anytime_solver():
 
 
 def test_a_solver_that_is_not_anytime_stops_when_it_has_converged():
-    mm.solve(PROBLEM, "Tabu", max_iter=1)
+    mm.solve(PROBLEM, Shaking(), max_iter=1)
     start = time.perf_counter()
     assert mm.solve(PROBLEM, Shaking(), time_limit=30).status is Status.CONVERGED
     assert time.perf_counter() - start < 5
