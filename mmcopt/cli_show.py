@@ -40,6 +40,9 @@ def show_json(value: Any) -> None:
     print(as_json(value), flush=True)
 
 
+WRAPPED = ("problem", "allowed", "meaning")  # columns of words; numbers are never broken
+
+
 def show_table(rows: Sequence[Row], columns: Sequence[str], title: str | None = None) -> None:
     """Print rows as a rich table."""
     from rich import box
@@ -49,7 +52,7 @@ def show_table(rows: Sequence[Row], columns: Sequence[str], title: str | None = 
                   pad_edge=False)
     for c in columns:
         table.add_column(HEADINGS.get(c, c), justify="right" if numeric(rows, c) else "left",
-                         no_wrap=c != "problem")
+                         no_wrap=c not in WRAPPED)
     for row in rows:
         table.add_row(*(cell(c, row.get(c)) for c in columns))
     console().print(table)

@@ -141,6 +141,9 @@ class Result:
         """Clusters of new samples."""
         scores = self.decision_function(X)
         codes = np.argmax(scores, axis=1)
+        if self.classes is not None and codes.max() >= len(self.classes):
+            raise DataError(f"the labels given name {len(self.classes)} clusters, and some samples "
+                            "fall into another; use decision_function for the codes.")
         return codes if self.classes is None else np.asarray(self.classes)[codes]
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
