@@ -16,7 +16,7 @@ from mmcopt.solving import Progress
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]
 WORK = 200_000_000  # multiply-adds of one driver step
-PASSES = 30  # over all samples; the last ones move next to nothing
+PASSES = 12  # over all samples; later ones move next to nothing
 
 
 @dataclass
@@ -51,11 +51,10 @@ def working_factor(lq: LabelQuadratic) -> Floats:
 def factor_board(lq: LabelQuadratic, c: Ints, rng: np.random.Generator) -> FactorBoard:
     """Caches and value for feasible labels, which the board takes over."""
     Psi = working_factor(lq)
-    S = np.zeros((lq.k, Psi.shape[1]), dtype=Psi.dtype)
-    for h in range(lq.k):
-        S[h] = Psi[c == h].sum(axis=0, dtype=np.float64)
+    sums = np.array([Psi[c == h].sum(axis=0, dtype=np.float64) for h in range(lq.k)])
     sizes = np.bincount(c, weights=lq.weights, minlength=lq.k).astype(np.int64)
-    return FactorBoard(c, S, sizes, lq.value(c), rng.permutation(lq.n))
+    value = lq.constant - lq.scale * float(np.sum(sums**2))
+    return FactorBoard(c, sums.astype(Psi.dtype), sizes, value, rng.permutation(lq.n))
 
 
 def factor_start(lq: LabelQuadratic, init: Any, rng: np.random.Generator) -> Progress:

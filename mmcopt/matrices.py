@@ -242,9 +242,11 @@ class LowRank(Symmetric):
         return np.einsum("ij,ij->i", Psi, Psi)
 
     def contract(self, groups: Ints, m: int, dtype: Any = np.float64) -> LowRank:
-        out = np.zeros((m, self.factor().shape[1]))
-        np.add.at(out, groups, self.factor())
-        return LowRank(out)
+        from scipy.sparse import csr_matrix
+
+        ones = np.ones(self.n, dtype=self.factor().dtype)
+        B = csr_matrix((ones, (groups, np.arange(self.n))), shape=(m, self.n))
+        return LowRank(np.asarray(B @ self.factor(), dtype=np.float64))
 
     def subset(self, rows: Ints) -> Dense:
         Psi = self.factor()[rows]

@@ -77,7 +77,7 @@ SETS = {
     "MNIST digits 1-2": DataSet("mnist:1,2", (0.1,), 0.01, evo=False),
     "MNIST digits 1-7": DataSet("mnist:1,7", (0.1,), 0.01, evo=False),
 }
-LARGE, HUGE = 1000, 10_000  # samples from which the tuning is cut down
+LARGE, HUGE = 2000, 10_000  # samples from which the tuning is cut down
 
 
 @dataclass(frozen=True)

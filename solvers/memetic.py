@@ -27,6 +27,7 @@ BLOCK_STARTS = 3  # random starts of the search over blocks, besides the better 
 TINY = 4 * enumeration.CHUNK  # labelings up to which all of them are tried
 BETTER = 1e-9  # relative: what counts as an improvement
 LARGE_STAGES = 3  # levels of the path that a problem on a large factor follows
+LARGE_MEMBERS = 3  # samples solved at the first of them, and combined there
 
 
 @dataclass
@@ -210,13 +211,19 @@ class Memetic(LabelSearch):
         self._seen(lq, state, lq.reduce(run(polish, lq, lq.expand(c), rng).point))
 
     def _followed(self, lq: LabelQuadratic, rng: np.random.Generator) -> Ints:
-        """Solve a sample of the smoothed problem and follow the answer down, on the factor."""
+        """Solve samples of the smoothed problem, combine them, and follow the best path down."""
         path = Continuation(stages=LARGE_STAGES)
         levels = path.levels(lq)
-        c = self._extended(lq.smooth(levels[0]), rng)
-        for t in levels[:-1]:
-            level = lq.smooth(t)
-            c = level.reduce(run(StochasticDescent(), level, level.expand(c), rng).point)
+        top = lq.smooth(levels[0])
+        members = [_descended(top, self._extended(top, rng), rng) for _ in range(LARGE_MEMBERS)]
+        for _ in range(LARGE_MEMBERS - 1):
+            i, j = rng.choice(LARGE_MEMBERS, 2, replace=False)
+            child = combine(top, members[i], members[j], rng)
+            if child is not None:
+                members.append(_descended(top, child, rng))
+        c = min(members, key=top.value)
+        for t in levels[1:-1]:
+            c = _descended(lq.smooth(t), c, rng)
         return c
 
     def _extended(self, lq: LabelQuadratic, rng: np.random.Generator) -> Ints:
@@ -225,7 +232,7 @@ class Memetic(LabelSearch):
         held = np.flatnonzero(lq.fixed >= 0)[:m // 2]
         others = rng.permutation(np.setdiff1d(np.arange(lq.n), held))
         rows = np.sort(np.concatenate([held, others[:m - held.size]]))
-        inner = Memetic(pool=6, patience=self.patience // 2 + 1, large=max(m, 10))
+        inner = Memetic(pool=4, path_share=1.0, patience=self.patience // 3 + 1, large=max(m, 10))
         part = run(inner, lq.subset(rows), None, rng).point
         Z = np.zeros((lq.n, lq.k), dtype=lq.dtype)
         Z[rows, part] = 1.0
@@ -237,6 +244,10 @@ class Memetic(LabelSearch):
     def _progress(lq: LabelQuadratic, state: _Pool) -> Progress:
         return Progress(state, lambda: lq.expand(state.best), state.value,
                         extras={"members": float(len(state.members)), "idle": float(state.idle)})
+
+
+def _descended(lq: LabelQuadratic, c: Ints, rng: np.random.Generator) -> Ints:
+    return lq.reduce(run(StochasticDescent(), lq, lq.expand(c), rng).point)
 
 
 def _tabu(lq: LabelQuadratic, length: float) -> Tabu:
