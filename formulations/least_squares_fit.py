@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt.capabilities import Bounded, LinearSystem
+from mmcopt.capabilities import Bounded, ConvexProgram, LinearSystem, Program
 from mmcopt.checks import data_matrix, encode_labels, integer, real
 from mmcopt.errors import DataError
 from mmcopt.kernels import Gaussian, as_kernel
@@ -93,12 +93,21 @@ class LeastSquaresFit(Formulation):
             return LinearSystem(self._system, self.P)
         if kind is Bounded:
             return Bounded(self._bound, lambda point: {"A": np.asarray(point)})
+        if kind is ConvexProgram:
+            return ConvexProgram(self._program)
         return None
 
     def _system(self) -> Floats:
         A = self.K.copy()
         A[np.diag_indices(self.n)] += self.lam
         return A
+
+    def _program(self, cuts: Any) -> Program:
+        problem = self.reference()
+        A = problem.variables()[0]
+        # At the optimum lam A = P - KA; this dual point is right even where K leaves A open.
+        return Program(problem, lambda: np.asarray(A.value),
+                       lambda: {"A": (self.P - self.K @ A.value) / self.lam})
 
     def _bound(self, duals: dict[str, Any]) -> float:
         A = duals["A"]

@@ -54,11 +54,28 @@ class LinearSystem(Capability):
 class Bounded(Capability):
     """A bound of the formulation's own, ``bound(duals)``, that holds for any duals.
 
-    ``duals(point)`` derives some from a point.
+    ``duals(point)`` derives some from a point; None where only a solver finds them.
     """
 
     bound: Callable[[dict[str, Any]], float]
-    duals: Callable[[Any], dict[str, Any]]
+    duals: Callable[[Any], dict[str, Any]] | None = None
+
+
+@dataclass(frozen=True)
+class Program:
+    """A cvxpy problem, and what to read off it once it is solved."""
+
+    problem: Any
+    point: Callable[[], Any]
+    duals: Callable[[], dict[str, Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class ConvexProgram(Capability):
+    """A problem in cvxpy: ``build(cuts)``, and ``separate(point, cuts)`` for more cuts or None."""
+
+    build: Callable[[Any], Program]
+    separate: Callable[[Any, Any], Any] | None = None
 
 
 @dataclass(frozen=True, eq=False)

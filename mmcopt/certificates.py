@@ -17,6 +17,7 @@ import numpy as np
 from mmcopt import enumeration
 from mmcopt.capabilities import Bounded, LabelQuadratic
 from mmcopt.checks import encode_labels
+from mmcopt.constraints import square_sums
 from mmcopt.errors import MMCError
 from mmcopt.linalg import UNIT, largest_eigenvalue, proved_psd_shift
 from mmcopt.modeling import Formulation
@@ -30,30 +31,12 @@ EIG_DENSE = 3000  # rows up to which the eigenvalue bound is attached to every r
 Bound = Callable[[Any, dict[str, Any], dict[str, Any]], float]
 
 
-def largest_square_sum(low: Any, high: Any, total: int) -> float:
-    """Bound on the sum of squared sizes within bounds: fill one cluster after another to its top.
-
-    Exact when the clusters can be ordered so that low and high both fall: the sizes so filled
-    majorise all others. Otherwise s^2 <= (low + high) s - low high is what is maximised.
-    """
-    low, high = np.asarray(low, dtype=np.int64), np.asarray(high, dtype=np.int64)
-    order = np.lexsort((-low, -high))
-    exact = bool((np.diff(low[order]) <= 0).all())
-    sizes, left = low.copy(), total - int(low.sum())
-    for h in order if exact else np.argsort(-(low + high)):
-        step = min(left, int(high[h] - sizes[h]))
-        sizes[h] += step
-        left -= step
-    squares = sizes * sizes if exact else (low + high) * sizes - low * high
-    return float(squares.sum())
-
-
 def eig_bound(f: Any, options: dict[str, Any], duals: dict[str, Any]) -> float:
     """Eigenvalue bound of a `LabelQuadratic`, valid for any t >= 0.
 
     With M_ij = [c_i = c_j] over nodes of weights w, n = 1'w and D = diag(w), the matrix
     X = D^1/2 (M - J/k) D^1/2 is positive semidefinite with trace n - n/k, and w'Mw <= q. Hence
-    <W, M> <= 1'(W - t ww')1 / k + (n - n/k) max(0, lambda_max(E)) + t q,
+    <W, M> <= 1'(W - t ww')1 / k + (n - n/k) lambda_max(E) + t q,
     E = D^-1/2 (W - t ww') D^-1/2. The eigenvalue is raised until a Cholesky factorisation proves
     it. Merging nodes, as must-links do, leaves lambda_max(E) no larger than it was.
     """
@@ -69,8 +52,8 @@ def eig_bound(f: Any, options: dict[str, Any], duals: dict[str, Any]) -> float:
     # Rounding of the entries and of the sums: a few ulps of everything that is added up.
     top += float(np.abs(E).max()) * 4 * lq.n * UNIT
     ones = lq.matrix.total() - t * n**2
-    q = largest_square_sum(lq.low, lq.high, int(n))
-    upper = ones / k + (n - n / k) * max(0.0, top) + t * q
+    q = square_sums(lq.low, lq.high, int(n))[1]
+    upper = ones / k + (n - n / k) * top + t * q
     margin = (n + 8) * UNIT * (abs(lq.constant) + lq.scale * (abs(ones) + n + t * q))
     return float(lq.constant - lq.scale * upper - margin)
 
@@ -133,7 +116,9 @@ def cheap_bound(result: Result, certificate: Certificate | None = None) -> Resul
     f = result.formulation
     bounded = f.offer(Bounded)
     if bounded is not None:
-        return _certified(result, "own", bounded.duals(result.point))
+        duals = certificate.duals if certificate is not None else \
+            None if bounded.duals is None else bounded.duals(result.point)
+        return result if duals is None else _certified(result, "own", duals)
     lq = f.offer(LabelQuadratic)
     if lq is None:
         return result
@@ -152,10 +137,10 @@ def best_shift(lq: LabelQuadratic) -> float:
     if not lq.matrix.is_dense or np.abs(lq.matrix @ ones).max() < 1e-9:
         return 0.0
     n = float(lq.weights.sum())
-    q = largest_square_sum(lq.low, lq.high, int(n))
+    q = square_sums(lq.low, lq.high, int(n))[1]
 
     def bracket(t: float) -> float:
-        top = max(0.0, largest_eigenvalue(_scaled(lq, t)))
+        top = largest_eigenvalue(_scaled(lq, t))
         return (n - n / lq.k) * top + t * (q - n**2 / lq.k)
 
     low, high, golden = 0.0, 4.0 / n, 0.618

@@ -274,3 +274,38 @@ def _check_room(weights: Ints, low: Ints, high: Ints, fixed: Ints, m: int, k: in
     if lack > free:
         raise InfeasibleError(f"the known labels leave {free} free samples, but the clusters lack "
                               f"{lack} to reach their low bounds; lower these.")
+
+
+def square_sums(low: Any, high: Any, total: int) -> tuple[float, float]:
+    """Bounds on the sum of squared sizes within bounds: from below and from above.
+
+    The least is attained by sizes as even as the bounds allow. For the most, one cluster after
+    another is filled to its top: exact when the clusters can be ordered so that low and high both
+    fall, because the sizes so filled majorise all others. Otherwise s^2 <= (low + high) s - low
+    high is what is maximised.
+    """
+    low, high = np.asarray(low, dtype=np.int64), np.asarray(high, dtype=np.int64)
+    order = np.lexsort((-low, -high))
+    exact = bool((np.diff(low[order]) <= 0).all())
+    sizes, left = low.copy(), total - int(low.sum())
+    for h in order if exact else np.argsort(-(low + high)):
+        step = min(left, int(high[h] - sizes[h]))
+        sizes[h] += step
+        left -= step
+    squares = sizes * sizes if exact else (low + high) * sizes - low * high
+    return _least_square_sum(low, high, total), float(squares.sum())
+
+
+def _least_square_sum(low: Ints, high: Ints, total: int) -> float:
+    """Raise the water to the last level that fits, then one unit to as many as are left."""
+    dry, level = 0, int(high.max())
+    while dry < level:
+        middle = (dry + level + 1) // 2
+        if int(np.clip(middle, low, high).sum()) <= total:
+            dry = middle
+        else:
+            level = middle - 1
+    sizes = np.clip(dry, low, high)
+    raised = np.flatnonzero((sizes == dry) & (sizes < high))[:max(0, total - int(sizes.sum()))]
+    sizes[raised] += 1
+    return float((sizes * sizes).sum())

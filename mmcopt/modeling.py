@@ -137,6 +137,20 @@ class Formulation(ABC):
         """Scores of new samples, one column a cluster."""
         raise IncompatibleError(f"{type(self).__name__} gives no decision function.")
 
+    # ------------------------------------------------------------ convex relaxations
+
+    def relaxations(self) -> Any:
+        """Kinds of convex relaxation: which apply, how tight and how costly they are."""
+        from mmcopt.relaxing import Relaxations
+
+        return Relaxations(self)
+
+    def relax(self, kind: str, **options: Any) -> Any:
+        """Return the relaxation of that kind: a convex formulation in the units of this one."""
+        from mmcopt.relaxing import relax
+
+        return relax(self, kind, **options)
+
     # ------------------------------------------------------------ what all share
 
     def params(self) -> dict[str, Any]:
@@ -199,6 +213,8 @@ def _digest(digest: Any, value: Any) -> None:
         digest.update(f"[{len(value)}".encode())
         for item in value:
             _digest(digest, item)
+    elif isinstance(value, Formulation):
+        digest.update(value.fingerprint.encode())
     elif hasattr(value, "as_dict"):
         digest.update(json.dumps(value.as_dict(), sort_keys=True, default=str).encode())
     elif hasattr(value, "__dataclass_fields__"):

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mmcopt.modeling import Formulation
     from mmcopt.solving import Solver
 
+LADDER = ("eig", "sdp", "sdp+cuts", "partition", "partition+cuts", "diffrac", "peng-wei")
 _formulations: dict[str, type[Formulation]] = {}
 _solvers: dict[str, type[Solver]] = {}
 
@@ -30,6 +31,7 @@ def register_solver(cls: type[Solver]) -> None:
 
 def _load() -> None:
     importlib.import_module("mmcopt.formulations")
+    importlib.import_module("mmcopt.formulations.relaxations")
     importlib.import_module("mmcopt.solvers")
 
 
@@ -37,6 +39,14 @@ def formulations() -> dict[str, type[Formulation]]:
     """All registered formulation classes by name."""
     _load()
     return dict(sorted(_formulations.items()))
+
+
+def relaxations() -> dict[str, type[Any]]:
+    """All registered relaxations by kind, from the cheapest to the dearest as far as known."""
+    kinds = {cls: getattr(cls, "kind", "") for cls in formulations().values()}
+    found = {kind: cls for cls, kind in kinds.items() if kind}
+    order = {kind: i for i, kind in enumerate(LADDER)}
+    return dict(sorted(found.items(), key=lambda item: (order.get(item[0], len(order)), item[0])))
 
 
 def solvers() -> dict[str, type[Solver]]:

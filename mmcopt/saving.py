@@ -18,6 +18,7 @@ from mmcopt import constraints, registry
 from mmcopt.checks import is_sparse
 from mmcopt.errors import DataError
 from mmcopt.kernels import Kernel
+from mmcopt.modeling import Formulation
 from mmcopt.result import Certificate, History, Result, Status
 
 VERSION = 1
@@ -46,6 +47,8 @@ def _pack(value: Any, arrays: dict[str, Any]) -> Any:
         parts = {p: _pack(np.asarray(getattr(value, p)), arrays)
                  for p in ("data", "indices", "indptr")}
         return {"csr": parts, "shape": list(value.shape)}
+    if isinstance(value, Formulation):
+        return {"formulation": type(value).__name__, "params": _pack(value.params(), arrays)}
     if isinstance(value, Kernel):
         return {"kernel": value.as_dict()}
     if type(value).__name__ in CONSTRAINTS:
@@ -71,6 +74,8 @@ def _unpack(value: Any, arrays: Any) -> Any:
 
         p = {k: _unpack(v, arrays) for k, v in value["csr"].items()}
         return csr_matrix((p["data"], p["indices"], p["indptr"]), shape=tuple(value["shape"]))
+    if "formulation" in value:
+        return registry.formulation(value["formulation"])(**_unpack(value["params"], arrays))
     if "kernel" in value:
         return Kernel.from_dict(value["kernel"])
     if "constraint" in value:

@@ -31,7 +31,8 @@ AGREEMENT = 1e-6  # relative: between a solver's own objective and the formulati
 class Progress:
     """What one step (or `begin`) leaves behind: the new state, a point and its objective.
 
-    ``point`` may be a function without arguments, called only when the point is wanted.
+    ``point`` may be a function without arguments, called only when the point is wanted. ``duals``
+    are the dual point that proves ``lower_bound``.
     """
 
     state: Any
@@ -39,6 +40,7 @@ class Progress:
     value: float
     lower_bound: float | None = None
     extras: dict[str, float] = field(default_factory=dict)
+    duals: Any = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,11 +48,14 @@ class Solver(ABC):
     """A method: frozen hyper-parameters, and four functions that the driver calls.
 
     ``needs`` is the whole contract with a problem. ``anytime`` solvers spend all of a time limit
-    on further restarts; the others stop when they have converged.
+    on further restarts; the others stop when they have converged. ``keeps_last`` says that the
+    last point is the answer, not the lowest: that of a method whose points become feasible only in
+    the limit.
     """
 
     needs: ClassVar[tuple[type[Capability], ...]] = ()
     anytime: ClassVar[bool] = False
+    keeps_last: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -89,7 +94,7 @@ class Solver(ABC):
 
     def certificate(self, f: Any, run: Run) -> Certificate | None:
         """A bound that the best run has proved, or None to take the cheap ones."""
-        return None
+        return None if run.duals is None else Certificate("own", {}, run.duals, f.fingerprint)
 
     def solve(self, problem: Formulation, **options: Any) -> Result:
         """Solve a problem; the options are those of `mmcopt.solve`."""
@@ -131,6 +136,7 @@ class Run:
     status: Status
     steps: int
     lower_bound: float | None = None
+    duals: Any = None
     rows: list[dict[str, float]] = field(default_factory=list)
     begin_seconds: float = 0.0
     finish_seconds: float = 0.0
@@ -140,6 +146,12 @@ Record = Callable[[dict[str, float]], None]
 
 
 _enclosing = threading.local()  # the budget of the run that this thread is in
+
+
+def out_of_time() -> bool:
+    """Whether the run that this thread is in must stop: for steps that take long."""
+    budget: Budget | None = getattr(_enclosing, "budget", None)
+    return budget is not None and budget.spent(-1) is not None
 
 
 def run(solver: Solver, f: Any, init: Any, rng: np.random.Generator, budget: Budget | None = None,
@@ -167,7 +179,7 @@ def _loop(solver: Solver, f: Any, init: Any, rng: np.random.Generator, budget: B
     try:
         progress = solver.begin(f, init, rng)
         best.begin_seconds = time.perf_counter() - started
-        _keep(best, progress)
+        _keep(best, progress, solver.keeps_last)
         while True:
             # A solver that is done stays done; the limit matters only to one that is not.
             status = solver.outcome(f, progress.state) or budget.spent(best.steps)
@@ -175,7 +187,7 @@ def _loop(solver: Solver, f: Any, init: Any, rng: np.random.Generator, budget: B
                 break
             progress = solver.step(f, progress.state, rng)
             best.steps += 1
-            _keep(best, progress)
+            _keep(best, progress, solver.keeps_last)
             if record is not None:
                 record({"iteration": best.steps, "objective": progress.value,
                         "best": best.value, **progress.extras})
@@ -189,23 +201,24 @@ def _loop(solver: Solver, f: Any, init: Any, rng: np.random.Generator, budget: B
     closing = time.perf_counter()
     last = solver.finish(f, progress.state)
     if last is not None:
-        _keep(best, last)
+        _keep(best, last, solver.keeps_last)
     if callable(best.point):
         best.point = best.point()
     best.finish_seconds = time.perf_counter() - closing
     return best
 
 
-def _keep(best: Run, progress: Progress) -> None:
+def _keep(best: Run, progress: Progress, last: bool) -> None:
     if not math.isfinite(progress.value):
         raise BackendError("the solver's objective is no longer finite; its last step broke down.")
-    if best.point is None or progress.value < best.value:
+    if last or best.point is None or progress.value < best.value:
         best.value = progress.value
         # A lazy point may change with the state, so it is read now.
         best.point = progress.point() if callable(progress.point) else progress.point
     if progress.lower_bound is not None:
         known = -math.inf if best.lower_bound is None else best.lower_bound
-        best.lower_bound = max(progress.lower_bound, known)
+        if progress.lower_bound > known or best.lower_bound is None:
+            best.lower_bound, best.duals = progress.lower_bound, progress.duals
 
 
 # ---------------------------------------------------------------- solve

@@ -2,15 +2,19 @@
 
 from mmcopt.solvers.annealing import Annealing
 from mmcopt.solvers.brute_force import BruteForce
+from mmcopt.solvers.conic import Conic
 from mmcopt.solvers.continuation import Continuation
 from mmcopt.solvers.direct import Direct
 from mmcopt.solvers.evolutionary import Evolutionary
+from mmcopt.solvers.interior_point import InteriorPoint
 from mmcopt.solvers.kernighan_lin import KernighanLin
 from mmcopt.solvers.memetic import Memetic
+from mmcopt.solvers.regularized_dual import RegularizedDual
 from mmcopt.solvers.shaking import Shaking
 from mmcopt.solvers.steepest_descent import SteepestDescent
 from mmcopt.solvers.stochastic_descent import StochasticDescent
 from mmcopt.solvers.tabu import Tabu
 
-__all__ = ["Annealing", "BruteForce", "Continuation", "Direct", "Evolutionary", "KernighanLin",
-           "Memetic", "Shaking", "SteepestDescent", "StochasticDescent", "Tabu"]
+__all__ = ["Annealing", "BruteForce", "Conic", "Continuation", "Direct", "Evolutionary",
+           "InteriorPoint", "KernighanLin", "Memetic", "RegularizedDual", "Shaking",
+           "SteepestDescent", "StochasticDescent", "Tabu"]

@@ -1,0 +1,95 @@
+"""From a relaxed matrix to labels: hyperplanes for two clusters, k-means on its vectors for more.
+
+Every candidate is repaired to meet the constraints and descends to a local optimum.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmcopt.capabilities import LabelQuadratic
+from mmcopt.lifting import Lift
+
+Floats = NDArray[Any]
+Ints = NDArray[np.int64]
+RANK = 40  # eigenvectors that are used
+
+
+def rounded(lq: LabelQuadratic, lift: Lift, X: Floats, rng: np.random.Generator,
+            tries: int = 8) -> Ints:
+    """The best feasible node labels found near X."""
+    w, V = np.linalg.eigh(X)
+    top = np.argsort(-w)[:RANK]
+    V = V[:, top] * np.sqrt(np.maximum(w[top], 0.0))
+    draw = _signs if lift.binary else _clusters
+    best, value = None, np.inf
+    for index in range(tries):
+        c = descended(lq, lq.repair(draw(lq, lift, V, index, rng), rng))
+        if (q := lq.value(c)) < value or best is None:
+            best, value = c, q
+    assert best is not None
+    return best
+
+
+def descended(lq: LabelQuadratic, c: Ints) -> Ints:
+    """The local optimum of moves and swaps that steepest descent reaches from feasible labels."""
+    from mmcopt import search
+
+    W = lq.matrix.dense()
+    c = c.copy()
+    G, sizes = search.caches(W, c, lq.k), search.cluster_sizes(c, lq.weights, lq.k)
+    search.descend(W, c, G, sizes, lq.rules(), 10 * lq.n)
+    return c
+
+
+def _signs(lq: LabelQuadratic, lift: Lift, V: Floats, index: int, rng: np.random.Generator) -> Ints:
+    """Signs along the leading eigenvector, then along random directions; the better orientation."""
+    direction = np.eye(V.shape[1])[0] if index == 0 else rng.standard_normal(V.shape[1])
+    y = lift.signs * np.where(V @ direction >= 0, 1.0, -1.0)[lift.groups]
+    c = np.where(y > 0, 0, 1).astype(np.int64)
+    flipped = 1 - c
+    return c if lq.violation(lq.expand(c)) <= lq.violation(lq.expand(flipped)) else flipped
+
+
+def _clusters(lq: LabelQuadratic, lift: Lift, V: Floats, index: int,
+              rng: np.random.Generator) -> Ints:
+    """k-means on the rows of V; clusters are named so that known labels agree best."""
+    from scipy.optimize import linear_sum_assignment
+
+    weights = np.bincount(lift.groups, weights=lq.weights, minlength=lift.m)
+    c = _kmeans(V[:, :lq.k], weights, lq.k, rng)[lift.groups]
+    held = np.flatnonzero(lq.fixed >= 0)
+    if held.size:
+        agree = np.zeros((lq.k, lq.k))
+        np.add.at(agree, (c[held], lq.fixed[held]), 1.0)
+        c = linear_sum_assignment(-agree)[1][c]
+    elif not lq.symmetric:  # largest clusters where most room is
+        rank = np.empty(lq.k, dtype=np.int64)
+        sizes = np.bincount(c, weights=lq.weights, minlength=lq.k)
+        rank[np.argsort(-sizes)] = np.argsort(-(lq.low + lq.high))
+        c = rank[c]
+    return c.astype(np.int64)
+
+
+def _kmeans(V: Floats, weights: Floats, k: int, rng: np.random.Generator, rounds: int = 30) -> Ints:
+    """Weighted Lloyd iterations from spread-out centres."""
+    centres = V[[int(rng.integers(len(V)))]]
+    for _ in range(k - 1):
+        distance = ((V[:, None] - centres[None]) ** 2).sum(axis=2).min(axis=1) * weights
+        total = distance.sum()
+        p = distance / total if total > 0 else None
+        centres = np.vstack([centres, V[[int(rng.choice(len(V), p=p))]]])
+    c = np.zeros(len(V), dtype=np.int64)
+    for _ in range(rounds):
+        new = np.argmin((centres**2).sum(axis=1) - 2 * V @ centres.T, axis=1)
+        if (new == c).all():
+            break
+        c = new
+        mass = np.bincount(c, weights=weights, minlength=k)
+        sums = np.zeros_like(centres)
+        np.add.at(sums, c, V * weights[:, None])
+        centres = np.where(mass[:, None] > 0, sums / np.maximum(mass, 1e-300)[:, None], centres)
+    return c

@@ -1,0 +1,252 @@
+"""The regularised dual of a lifted problem, by L-BFGS-B, with cutting planes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmcopt.capabilities import Capability
+from mmcopt.checks import hyper, integer, optional, real
+from mmcopt.lifting import Cuts, Duals, Lift, orthogonal
+from mmcopt.linalg import largest_eigenvalue
+from mmcopt.result import Status
+from mmcopt.solving import Progress, Solver, out_of_time
+
+Floats = NDArray[Any]
+SINGLE = 800  # nodes from which eigenvalues are computed in float32; the bound never is
+
+
+class DualSpace:
+    """The duals of a lift with some cuts as one vector: u, t, rows, pairs, g, N (above diagonal).
+
+    t is two variables, for the upper and the lower end of the balance. Where the rows or the balance
+    are vacuous their variables are held at 0. Each variable is scaled by the norm of its constraint
+    matrix, so that all of them count alike.
+    """
+
+    def __init__(self, lift: Lift, cuts: Cuts) -> None:
+        self.lift, self.cuts, self.entries = lift, cuts, lift.entries(cuts)
+        m, r, p, c = lift.m, lift.rows.size, len(lift.pairs), len(cuts)
+        sizes = [m, 2, r, r, p, c, m * (m - 1) // 2 if lift.bounded else 0]
+        ends = np.cumsum([0, *sizes])
+        self.slices = [slice(a, z) for a, z in zip(ends[:-1], ends[1:], strict=True)]
+        self.size = int(ends[-1])
+        self.upper = np.triu_indices(m, 1) if lift.bounded else None
+        self.low, self.high = np.zeros(self.size), np.full(self.size, np.inf)
+        for free in (0, 4):
+            self.low[self.slices[free]] = -np.inf
+        if lift.flat:
+            for fixed in (1, 2, 3):
+                self.high[self.slices[fixed]] = 0.0
+        t = self.slices[1].start
+        if lift.square >= m * float(lift.b @ lift.b):
+            self.high[t] = 0.0
+        if lift.square_low <= 0:
+            self.high[t + 1] = 0.0
+        norm = float(np.linalg.norm(lift.b))
+        clique = np.sqrt(lift.k * (lift.k + 1) / 4)
+        norms = [1.0, norm**2, norm / np.sqrt(2), norm / np.sqrt(2), np.sqrt(0.5), 1.0, np.sqrt(2)]
+        self.unit = 1.0 / np.repeat(norms, sizes)
+        self.unit[self.slices[5]] = 1.0 / np.repeat(
+            [np.sqrt(1.5), clique], [len(cuts.triangles), len(cuts.cliques)])
+        N = np.full(sizes[6], -2.0 * lift.floor)
+        self.linear = self.unit * np.concatenate([
+            np.full(m, lift.top), [lift.square, -lift.square_low], lift.row_high, -lift.row_low,
+            np.full(p, lift.floor), self.entries.right, N])
+
+    def pack(self, duals: Duals) -> Floats:
+        """The vector of duals, whose cuts are these."""
+        clean, _ = self.lift.clean(duals)
+        t = clean["t"]
+        parts = [clean["u"], [max(t, 0.0), max(-t, 0.0)], clean["up"], clean["down"],
+                 clean["pairs"], clean["g"]]
+        if self.upper is not None:
+            parts.append(clean["N"][self.upper])
+        return np.clip(np.concatenate(parts) / self.unit, self.low, self.high)
+
+    def unpack(self, z: Floats) -> Duals:
+        """The duals by name."""
+        u, t, up, down, pairs, g, above = ((self.unit * z)[s] for s in self.slices)
+        duals = {"u": u, "t": np.array(t[0] - t[1]), "up": up, "down": down, "pairs": pairs,
+                 "g": g, "triangles": self.cuts.triangles, "cliques": self.cuts.cliques}
+        if self.upper is not None:
+            N = np.zeros((self.lift.m, self.lift.m))
+            N[self.upper] = above
+            duals["N"] = N + N.T
+        return duals
+
+    def slack(self, z: Floats) -> Floats:
+        """The matrix S at a vector."""
+        duals = self.unpack(z)
+        duals["t"] = float(duals["t"])
+        return self.lift.slack(duals, self.entries)
+
+    def rows_of(self, X: Floats) -> Floats:
+        """The left sides of all constraints at X, in the order of the vector."""
+        lift, Xb = self.lift, X @ self.lift.b
+        bXb = float(lift.b @ Xb)
+        i, j = lift.pairs.T
+        parts = [np.diagonal(X), [bXb, -bXb], Xb[lift.rows], -Xb[lift.rows], X[i, j],
+                 self.entries.of(X)]
+        if self.upper is not None:
+            parts.append(-2.0 * X[self.upper])
+        return self.unit * np.concatenate(parts)
+
+
+@dataclass
+class _Dual:
+    """The vector and its space; X of the last evaluation; the best duals and their bound."""
+
+    space: DualSpace
+    z: Floats
+    alpha: float
+    X: Floats
+    upper: float = math.inf
+    best: Floats = field(default_factory=lambda: np.empty(0))
+    best_space: Any = None
+    least: float = 0.02
+    round: int = 0
+    idle: int = 0
+    done: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegularizedDual(Solver):
+    """Minimise the dual of a lifted problem, its matrix constraint smoothed; add violated cuts.
+
+    With C = R - A*(z) for duals z, rho >= |X|_F and a small alpha the function
+    ``b'z + |C_+|^2 / (2 alpha) + alpha rho^2 / 2`` bounds the dual from above, is convex and smooth,
+    and has only simple bounds: L-BFGS-B minimises it, at the price of one eigenvalue decomposition
+    an evaluation (Malick and Roupin 2013). C_+ / alpha estimates the primal X, at which cuts are
+    separated. alpha falls from step to step. Every iterate proves the bound
+    ``b'z + tr(X) lambda_max(C)_+``; the best is kept.
+
+    A driver step is one value of alpha: up to ``evaluations`` evaluations, then dropping and adding
+    cuts. It ends when steps no longer improve the bound by more than ``tol``. ``init`` may be duals.
+
+    Examples
+    --------
+    >>> import mmcopt as mm
+    >>> X, y = mm.datasets.load("gaussians:n=20,distance=2,seed=0")
+    >>> problem = mm.formulations.LeastSquares(X, lam=0.5)
+    >>> result = mm.solve(problem.relax("sdp+cuts"), "RegularizedDual")
+    >>> round(result.lower_bound / mm.solve(problem, seed=0).objective, 3)
+    1.0
+    """
+
+    needs: ClassVar[tuple[type[Capability], ...]] = (Lift,)
+    keeps_last: ClassVar[bool] = True
+
+    tol: float = hyper(1e-7, real(0), "relative improvement of the bound that counts")
+    evaluations: int = hyper(40, integer(1), "evaluations a step")
+    start: float = hyper(0.005, real(0, open_low=True), "first alpha, times |R|_F / m")
+    shrink: float = hyper(0.8, real(0, 1, open_low=True), "factor of alpha from step to step")
+    floor: float = hyper(1e-8, real(0, open_low=True), "smallest alpha, times |R|_F / m")
+    cuts_per_node: float = hyper(6.0, real(0), "cuts added a step, times the number of nodes")
+    patience: int = hyper(4, integer(1), "steps without improvement after which it stops")
+    target: float | None = hyper(None, optional(real()), "a lower bound at which it stops at once")
+
+    def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
+        lift = f.offer(Lift)
+        duals = dict(init) if isinstance(init, dict) else {}
+        X = np.eye(lift.m) * lift.top
+        alpha = self.start * float(np.linalg.norm(lift.R)) / lift.m
+        space = DualSpace(lift, lift.clean(duals)[1])
+        state = _Dual(space, space.pack(duals), alpha, X)
+        if not duals:
+            state.z[space.slices[0]] = largest_eigenvalue(lift.R)
+        self._evaluate(state, state.z)
+        return self._progress(lift, state)
+
+    def step(self, f: Any, state: _Dual, rng: np.random.Generator) -> Progress:
+        from scipy.optimize import Bounds, minimize
+
+        lift, space = f.offer(Lift), state.space
+        before = state.upper
+        minimize(lambda z: self._evaluate(state, z), state.z, jac=True, method="L-BFGS-B",
+                 bounds=Bounds(space.low, space.high), callback=lambda z: self._accept(state, z),
+                 options={"maxiter": self.evaluations, "maxfun": self.evaluations, "maxcor": 15,
+                          "ftol": 0.0, "gtol": 0.0})
+        state.round += 1
+        least = self.floor * float(np.linalg.norm(lift.R)) / lift.m
+        small = state.alpha <= least
+        gain = lift.scale * (before - state.upper)
+        worth = self.tol * abs(lift.base - lift.scale * state.upper)
+        added = self._recut(lift, state) if lift.cuts else 0
+        shrink = self.shrink if added <= lift.m else math.sqrt(self.shrink)
+        state.alpha = max(least, state.alpha * shrink)
+        state.idle = state.idle + 1 if small and gain <= worth else 0
+        state.done = state.idle >= self.patience or self._reached(lift, state)
+        return self._progress(lift, state, added)
+
+    def outcome(self, f: Any, state: _Dual) -> Status | None:
+        return Status.CONVERGED if state.done else None
+
+    # ------------------------------------------------------------ pieces
+
+    def _evaluate(self, state: _Dual, z: Floats) -> tuple[float, Floats]:
+        """The smoothed dual and its gradient; the best bound is booked on the way."""
+        space, lift, alpha = state.space, state.space.lift, state.alpha
+        C = -space.slack(z)
+        if lift.flat:
+            C = orthogonal(C, lift.b)
+        w, V = np.linalg.eigh(C.astype(np.float32) if lift.m >= SINGLE else C)
+        w = w.astype(np.float64)
+        first = int(np.searchsorted(w, 0.0, side="right"))
+        V = V[:, first:] * np.sqrt(w[first:] / alpha).astype(V.dtype)
+        state.X = np.asarray(V @ V.T, dtype=np.float64)
+        linear = float(space.linear @ z)
+        upper = linear + lift.trace * max(0.0, float(w[-1]))
+        if upper < state.upper:
+            state.upper, state.best, state.best_space = upper, z.copy(), space
+        smooth = linear + float(w[first:] @ w[first:]) / (2 * alpha) + alpha * lift.norm**2 / 2
+        return smooth, space.linear - space.rows_of(state.X)
+
+    def _accept(self, state: _Dual, z: Floats) -> None:
+        state.z = np.clip(z, state.space.low, state.space.high)
+        if out_of_time() or self._reached(state.space.lift, state):
+            raise StopIteration
+
+    def _reached(self, lift: Lift, state: _Dual) -> bool:
+        return self.target is not None and lift.base - lift.scale * state.upper >= self.target
+
+    def _violated(self, lift: Lift, X: Floats, least: float = 0.02) -> Cuts:
+        from mmcopt import separation
+
+        most = max(10, int(self.cuts_per_node * lift.m))
+        return separation.violated(lift, X, most, least=least * lift.top)
+
+    def _recut(self, lift: Lift, state: _Dual) -> int:
+        """Drop cuts whose multiplier is 0, add violated ones; the number of cuts added."""
+        space = state.space
+        duals = space.unpack(state.z)
+        keep = duals["g"] > 1e-8 * max(float(duals["g"].max(initial=0.0)), 1e-300)
+        old = space.cuts.take(keep)
+        cuts = old.join(self._violated(lift, state.X, state.least))
+        if len(cuts) - len(old) < lift.m:
+            state.least = max(1e-5, state.least / 2)
+        duals.update(g=_spread(duals["g"][keep], old, cuts), triangles=cuts.triangles,
+                     cliques=cuts.cliques)
+        state.space = DualSpace(lift, cuts)
+        state.z = state.space.pack(duals)
+        return len(cuts) - len(old)
+
+    def _progress(self, lift: Lift, state: _Dual, added: int = 0) -> Progress:
+        duals = state.best_space.unpack(state.best)
+        dual = lift.base - lift.scale * state.upper
+        return Progress(state, state.X, lift.objective(state.X), lower_bound=dual, duals=duals,
+                        extras={"dual": dual, "alpha": state.alpha, "added": float(added),
+                                "cuts": float(len(state.space.cuts))})
+
+
+def _spread(g: Floats, old: Cuts, cuts: Cuts) -> Floats:
+    """Multipliers of the old cuts in the order of all cuts, in which each kind begins with them."""
+    t, triangles = len(old.triangles), len(cuts.triangles)
+    out = np.zeros(len(cuts))
+    out[:t] = g[:t]
+    out[triangles:triangles + len(old.cliques)] = g[t:]
+    return out
