@@ -97,8 +97,15 @@ def own_bound(f: Any, options: dict[str, Any], duals: dict[str, Any]) -> float:
     return float(f.offer(Bounded).bound(duals))
 
 
+def branching_bound(f: Any, options: dict[str, Any], duals: dict[str, Any]) -> float:
+    """The bound of a branch-and-bound tree, recomputed leaf by leaf."""
+    from mmcopt.branching import tree_bound
+
+    return tree_bound(f.offer(LabelQuadratic), duals)
+
+
 BOUNDS: dict[str, Bound] = {"trivial": trivial_bound, "eig": eig_bound, "own": own_bound,
-                            "enumeration": enumeration_bound}
+                            "enumeration": enumeration_bound, "branch-and-bound": branching_bound}
 
 
 def _certified(result: Result, kind: str, duals: dict[str, Any]) -> Result:

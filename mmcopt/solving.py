@@ -155,16 +155,16 @@ def out_of_time() -> bool:
 
 
 def run(solver: Solver, f: Any, init: Any, rng: np.random.Generator, budget: Budget | None = None,
-        record: Record | None = None) -> Run:
+        record: Record | None = None, *, max_iter: float = math.inf) -> Run:
     """Run one restart of a solver to its end: the loop behind `solve`, and for inner solvers.
 
     Without a budget of its own a run inside a step shares the deadline and the stop signal of the
-    run around it. At least `begin` is always done. Ctrl-C sets the stop signal, so that every run
+    run around it, and takes up to ``max_iter`` steps. At least `begin` is always done. Ctrl-C sets the stop signal, so that every run
     under it ends with its best point.
     """
     outer: Budget | None = getattr(_enclosing, "budget", None)
     if budget is None:
-        budget = Budget() if outer is None else outer.within(math.inf)
+        budget = Budget(max_iter) if outer is None else outer.within(max_iter)
     _enclosing.budget = budget
     try:
         return _loop(solver, f, init, rng, budget, record)

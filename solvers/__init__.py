@@ -1,6 +1,7 @@
 """The methods: one file each. A class registers itself when its file is imported."""
 
 from mmcopt.solvers.annealing import Annealing
+from mmcopt.solvers.branch_and_bound import BranchAndBound
 from mmcopt.solvers.brute_force import BruteForce
 from mmcopt.solvers.conic import Conic
 from mmcopt.solvers.continuation import Continuation
@@ -15,6 +16,6 @@ from mmcopt.solvers.steepest_descent import SteepestDescent
 from mmcopt.solvers.stochastic_descent import StochasticDescent
 from mmcopt.solvers.tabu import Tabu
 
-__all__ = ["Annealing", "BruteForce", "Conic", "Continuation", "Direct", "Evolutionary",
-           "InteriorPoint", "KernighanLin", "Memetic", "RegularizedDual", "Shaking",
+__all__ = ["Annealing", "BranchAndBound", "BruteForce", "Conic", "Continuation", "Direct",
+           "Evolutionary", "InteriorPoint", "KernighanLin", "Memetic", "RegularizedDual", "Shaking",
            "SteepestDescent", "StochasticDescent", "Tabu"]

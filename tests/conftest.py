@@ -1,7 +1,9 @@
 """Fixtures for all tests."""
 
+import importlib.util
 import os
 import pathlib
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +13,12 @@ import pytest
 # The first example may import or compile, and a run must not depend on luck.
 hypothesis.settings.register_profile("mmcopt", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("mmcopt")
+
+# What tests share is a module by that name; pytest's import mode puts no folder on sys.path.
+_spec = importlib.util.spec_from_file_location("instances",
+                                               pathlib.Path(__file__).with_name("instances.py"))
+sys.modules["instances"] = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(sys.modules["instances"])
 
 if os.environ.get("MMCOPT_DATA"):  # tests may change the working directory
     os.environ["MMCOPT_DATA"] = str(pathlib.Path(os.environ["MMCOPT_DATA"]).expanduser().absolute())
