@@ -26,7 +26,24 @@ from mmcopt.solvers.regularized_dual import RegularizedDual
 from mmcopt.solving import Progress, Run, Solver, out_of_time, run
 
 Ints = NDArray[np.int64]
-CHUNK = 4  # steps of the inner solver between two looks at the bound
+CHUNK = 4  # steps of the inner solver in a step of this one
+LATER = 0.02  # factor of the first alpha at nodes that begin at their parent's duals
+
+
+@dataclass
+class _Active:
+    """The node at work: its problem, its lift (also over all nodes), duals, and the last X."""
+
+    node: int
+    bound: float
+    small: Any = None
+    lift: Any = None
+    whole: Any = None
+    duals: Duals = field(default_factory=dict)
+    start: float = 0.0
+    proved: float = -math.inf
+    rounds: int = 0
+    X: Any = None
 
 
 @dataclass
@@ -39,15 +56,22 @@ class _Tree:
     pair: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)])
     same: list[bool] = field(default_factory=lambda: [True])
     duals: list[Duals | None] = field(default_factory=lambda: [None])
-    bounds: list[float] = field(default_factory=lambda: [-math.inf])
     open: list[tuple[float, int]] = field(default_factory=lambda: [(-math.inf, 0)])
     closed: float = math.inf  # smallest bound of the leaves that are done
+    active: _Active | None = None
     starts: dict[int, tuple[Lift, Duals]] = field(default_factory=dict)
 
     @property
     def lower(self) -> float:
         """The bound of the whole tree."""
-        return min(self.closed, self.open[0][0] if self.open else math.inf)
+        return min(self.closed, self.open[0][0] if self.open else math.inf,
+                   math.inf if self.active is None else self.active.bound)
+
+    def reopen(self) -> None:
+        """Put the node at work back."""
+        if self.active is not None:
+            heapq.heappush(self.open, (self.active.bound, self.active.node))
+            self.active = None
 
     def path(self, node: int) -> list[Decision]:
         """The decisions that lead to a node."""
@@ -72,8 +96,8 @@ class BranchAndBound(Solver):
     duals, and stopped as soon as it reaches the value to beat; its X is rounded to labels. What is
     left is split on the pair of nodes about which X is least decided: together (a contraction) or
     apart (a cannot-link). Nodes of at most ``enumerate`` labelings are enumerated. The certificate
-    is the tree with the duals of its nodes. A driver step does one node; memory grows with the
-    number of nodes. Practical up to about 100 samples, and beyond where the root nearly closes.
+    is the tree with the duals of its nodes. A driver step is a few steps of a node's relaxation;
+    memory grows with the number of nodes. Practical up to about 100 samples, and beyond where the root nearly closes.
 
     Examples
     --------
@@ -88,8 +112,8 @@ class BranchAndBound(Solver):
 
     gap: float = hyper(1e-5, real(0), "relative gap below which a node is closed")
     enumerate: int = hyper(64, integer(1, 20_000), "labelings up to which a node is enumerated")
-    root_rounds: int = hyper(30, integer(1), "rounds of bounding the root, of 4 steps each")
-    node_rounds: int = hyper(6, integer(1), "the same for other nodes")
+    root_rounds: int = hyper(30, integer(1), "driver steps that may be spent on the root")
+    node_rounds: int = hyper(6, integer(1), "driver steps that may be spent on another node")
 
     def refuses(self, f: Any) -> str | None:
         reason = super().refuses(f)
@@ -115,16 +139,18 @@ class BranchAndBound(Solver):
 
     def step(self, f: Any, state: _Tree, rng: np.random.Generator) -> Progress:
         lq = f.offer(LabelQuadratic)
-        bound, node = heapq.heappop(state.open)
+        if state.active is None:
+            bound, node = heapq.heappop(state.open)
+            state.active = _Active(node, bound)
         try:
-            self._process(lq, state, node, bound, rng)
-        except (Exception, KeyboardInterrupt):
-            heapq.heappush(state.open, (bound, node))
+            self._work(lq, state, state.active, rng)
+        except KeyboardInterrupt:
+            state.reopen()
             raise
         return self._progress(lq, state)
 
     def outcome(self, f: Any, state: _Tree) -> Status | None:
-        if not state.open or state.lower >= self._cutoff(state):
+        if state.lower >= self._cutoff(state):
             return Status.CONVERGED
         return None
 
@@ -139,78 +165,77 @@ class BranchAndBound(Solver):
     def _cutoff(self, state: _Tree) -> float:
         return state.value - self.gap * abs(state.value)
 
-    def _process(self, lq: LabelQuadratic, state: _Tree, node: int, bound: float,
+    def _work(self, lq: LabelQuadratic, state: _Tree, at: _Active,
+              rng: np.random.Generator) -> None:
+        """Begin a node, or go on with it: enumerate, bound, close or split it."""
+        if at.lift is None:
+            try:
+                at.small = decided(lq, state.path(at.node))
+                if enumeration.count_labelings(at.small) <= self.enumerate:
+                    self._enumerate(lq, state, at)
+                    return
+                at.lift = lift_of(at.small)
+            except InfeasibleError:
+                state.duals[at.node], state.active = {}, None
+                return
+            at.whole = dataclasses.replace(at.lift, groups=at.lift.groups[at.small.groups],
+                                           signs=at.lift.signs[at.small.groups])
+            above, given = state.starts.pop(at.node, (None, None))
+            if above is not None and given:
+                at.duals = inherited(above, at.whole, given)
+            at.start = RegularizedDual().start * (1.0 if at.node == 0 else LATER)
+        gain = self._bound(state, at, rng)
+        if at.rounds == 1:
+            self._improve(lq, state, at, rng)
+        cutoff = self._cutoff(state)
+        if at.bound >= cutoff:
+            state.closed, state.active = min(state.closed, at.bound), None
+            return
+        limit = self.root_rounds if at.node == 0 else self.node_rounds
+        slow = gain * (4 if at.node == 0 else 1) < 0.1 * (cutoff - at.bound)
+        if (slow or at.rounds >= limit) and not out_of_time():
+            self._improve(lq, state, at, rng)
+            self._branch(state, at)
+
+    def _enumerate(self, lq: LabelQuadratic, state: _Tree, at: _Active) -> None:
+        value, c = enumeration.minimum(at.small)
+        if c is not None:
+            self._adopt(lq, state, at.small.expand(c))
+        state.duals[at.node] = {"enumerated": np.array(1)}
+        state.closed, state.active = min(state.closed, value), None
+
+    def _bound(self, state: _Tree, at: _Active, rng: np.random.Generator) -> float:
+        """Raise the bound of the node by some steps of its relaxation; by how much it rose."""
+        cutoff = self._cutoff(state)
+        inner = RegularizedDual(start=at.start, target=cutoff + 0.1 * self.gap * abs(cutoff))
+        out = run(inner, at.lift, at.duals or None, rng, max_iter=CHUNK)
+        at.X, at.duals, at.rounds = out.point, out.duals, at.rounds + 1
+        at.start = max(at.start * inner.shrink**CHUNK, inner.floor)
+        proved = at.lift.lower(at.duals)
+        gain = proved - at.proved
+        at.proved = max(at.proved, proved)
+        if proved > at.bound:
+            at.bound, state.duals[at.node] = proved, at.duals
+        return gain
+
+    def _improve(self, lq: LabelQuadratic, state: _Tree, at: _Active,
                  rng: np.random.Generator) -> None:
         try:
-            small = decided(lq, state.path(node))
-            few = enumeration.count_labelings(small) <= self.enumerate
-            lift = None if few else lift_of(small)
-        except InfeasibleError:
-            state.duals[node] = {}
-            return
-        if lift is None:
-            self._enumerate(lq, state, node, small)
-            return
-        whole = dataclasses.replace(lift, groups=lift.groups[small.groups],
-                                    signs=lift.signs[small.groups])
-        X = self._bound(lift, whole, state, node, rng)
-        self._improve(lq, state, small, lift, X, rng)
-        bound = state.bounds[node]
-        if bound >= self._cutoff(state):
-            state.closed = min(state.closed, bound)
-        elif out_of_time():
-            heapq.heappush(state.open, (bound, node))
-            state.starts[node] = whole, state.duals[node] or {}
-        else:
-            self._branch(state, node, whole, X)
-
-    def _enumerate(self, lq: LabelQuadratic, state: _Tree, node: int,
-                   small: LabelQuadratic) -> None:
-        value, c = enumeration.minimum(small)
-        if c is not None:
-            self._adopt(lq, state, small.expand(c))
-        state.duals[node], state.bounds[node] = {"enumerated": np.array(1)}, value
-        state.closed = min(state.closed, value)
-
-    def _bound(self, lift: Lift, whole: Lift, state: _Tree, node: int,
-               rng: np.random.Generator) -> Any:
-        """Raise the bound of a node until it is closed, stalls, or its rounds are used up."""
-        duals: Duals = {}
-        if node in state.starts:
-            above, given = state.starts.pop(node)
-            duals = inherited(above, whole, given) if given else {}
-        start = RegularizedDual().start * (1.0 if node == 0 else 0.02)
-        X, best = None, -math.inf
-        for _ in range(self.root_rounds if node == 0 else self.node_rounds):
-            cutoff = self._cutoff(state)
-            inner = RegularizedDual(start=start, target=cutoff + 0.1 * self.gap * abs(cutoff))
-            out = run(inner, lift, duals or None, rng, max_iter=CHUNK)
-            X, duals, start = out.point, out.duals, max(start * inner.shrink**CHUNK, inner.floor)
-            proved = lift.lower(duals)
-            gain, best = proved - best, max(best, proved)
-            if proved > state.bounds[node]:
-                state.bounds[node], state.duals[node] = proved, duals
-            hopeless = gain * (1 if node else 4) < 0.1 * (cutoff - best)
-            if best >= cutoff or out_of_time() or (hopeless and gain < math.inf):
-                break
-        return X
-
-    def _improve(self, lq: LabelQuadratic, state: _Tree, small: LabelQuadratic, lift: Lift,
-                 X: Any, rng: np.random.Generator) -> None:
-        try:
-            c = rounded(small, lift, X, rng, tries=2)
+            c = rounded(at.small, at.lift, at.X, rng, tries=2)
         except InfeasibleError:
             return
-        self._adopt(lq, state, small.expand(c))
+        self._adopt(lq, state, at.small.expand(c))
 
     @staticmethod
     def _adopt(lq: LabelQuadratic, state: _Tree, c: Ints) -> None:
         if lq.violation(lq.expand(c)) == 0.0 and (value := lq.value(c)) < state.value:
             state.best, state.value = c, value
 
-    def _branch(self, state: _Tree, node: int, lift: Lift, X: Any) -> None:
+    @staticmethod
+    def _branch(state: _Tree, at: _Active) -> None:
         """Split on the pair whose entry of X is nearest to the middle; heavy nodes first."""
-        M = (X - lift.floor) / (lift.top - lift.floor)
+        node, lift = at.node, at.whole
+        M = (at.X - lift.floor) / (lift.top - lift.floor)
         score = np.abs(M - 0.5) - 0.2 * np.sqrt(np.outer(np.abs(lift.b), np.abs(lift.b))) \
             / np.abs(lift.b).max()
         score[np.tril_indices(lift.m)] = np.inf
@@ -224,10 +249,10 @@ class BranchAndBound(Solver):
             state.pair.append(pair)
             state.same.append(same)
             state.duals.append(None)
-            state.bounds.append(state.bounds[node])
             child = len(state.parent) - 1
             state.starts[child] = lift, state.duals[node] or {}
-            heapq.heappush(state.open, (state.bounds[node], child))
+            heapq.heappush(state.open, (at.bound, child))
+        state.active = None
 
     def _progress(self, lq: LabelQuadratic, state: _Tree) -> Progress:
         lower = min(state.lower, state.value)

@@ -17,6 +17,7 @@ from mmcopt.result import Status
 from mmcopt.solving import Progress, Solver, out_of_time
 
 Floats = NDArray[Any]
+MEMORY = 15  # pairs of the quasi-Newton matrix
 SINGLE = 800  # nodes from which eigenvalues are computed in float32; the bound never is
 
 
@@ -97,6 +98,19 @@ class DualSpace:
         return self.unit * np.concatenate(parts)
 
 
+def positive_part(C: Floats) -> tuple[Floats, Floats]:
+    """The positive eigenvalues of C and their eigenvectors."""
+    if len(C) < SINGLE:
+        w, V = np.linalg.eigh(C)
+        first = int(np.searchsorted(w, 0.0, side="right"))
+        return w[first:], V[:, first:]
+    from scipy.linalg import eigh
+
+    w, V = eigh(C.astype(np.float32), driver="evr", subset_by_value=(0.0, np.inf),
+                check_finite=False, overwrite_a=True)
+    return w.astype(np.float64), V
+
+
 @dataclass
 class _Dual:
     """The vector and its space; X of the last evaluation; the best duals and their bound."""
@@ -111,6 +125,7 @@ class _Dual:
     least: float = 0.02
     round: int = 0
     idle: int = 0
+    pairs: list[tuple[Floats, Floats]] = field(default_factory=list)
     done: bool = False
 
 
@@ -163,14 +178,9 @@ class RegularizedDual(Solver):
         return self._progress(lift, state)
 
     def step(self, f: Any, state: _Dual, rng: np.random.Generator) -> Progress:
-        from scipy.optimize import Bounds, minimize
-
         lift, space = f.offer(Lift), state.space
         before = state.upper
-        minimize(lambda z: self._evaluate(state, z), state.z, jac=True, method="L-BFGS-B",
-                 bounds=Bounds(space.low, space.high), callback=lambda z: self._accept(state, z),
-                 options={"maxiter": self.evaluations, "maxfun": self.evaluations, "maxcor": 15,
-                          "ftol": 0.0, "gtol": 0.0})
+        self._descend(state)
         state.round += 1
         least = self.floor * float(np.linalg.norm(lift.R)) / lift.m
         small = state.alpha <= least
@@ -178,7 +188,11 @@ class RegularizedDual(Solver):
         worth = self.tol * abs(lift.base - lift.scale * state.upper)
         added = self._recut(lift, state) if lift.cuts else 0
         shrink = self.shrink if added <= lift.m else math.sqrt(self.shrink)
-        state.alpha = max(least, state.alpha * shrink)
+        alpha = max(least, state.alpha * shrink)
+        if added or len(state.space.cuts) != len(space.cuts):
+            state.pairs = []  # of other variables
+        state.pairs = [(s, y * (state.alpha / alpha)) for s, y in state.pairs]
+        state.alpha = alpha
         state.idle = state.idle + 1 if small and gain <= worth else 0
         state.done = state.idle >= self.patience or self._reached(lift, state)
         return self._progress(lift, state, added)
@@ -194,22 +208,52 @@ class RegularizedDual(Solver):
         C = -space.slack(z)
         if lift.flat:
             C = orthogonal(C, lift.b)
-        w, V = np.linalg.eigh(C.astype(np.float32) if lift.m >= SINGLE else C)
-        w = w.astype(np.float64)
-        first = int(np.searchsorted(w, 0.0, side="right"))
-        V = V[:, first:] * np.sqrt(w[first:] / alpha).astype(V.dtype)
+        w, V = positive_part(C)
+        V = V * np.sqrt(w / alpha).astype(V.dtype)
         state.X = np.asarray(V @ V.T, dtype=np.float64)
         linear = float(space.linear @ z)
-        upper = linear + lift.trace * max(0.0, float(w[-1]))
+        upper = linear + lift.trace * float(w.max(initial=0.0))
         if upper < state.upper:
             state.upper, state.best, state.best_space = upper, z.copy(), space
-        smooth = linear + float(w[first:] @ w[first:]) / (2 * alpha) + alpha * lift.norm**2 / 2
+        smooth = linear + float(w @ w) / (2 * alpha) + alpha * lift.norm**2 / 2
         return smooth, space.linear - space.rows_of(state.X)
 
-    def _accept(self, state: _Dual, z: Floats) -> None:
-        state.z = np.clip(z, state.space.low, state.space.high)
-        if out_of_time() or self._reached(state.space.lift, state):
-            raise StopIteration
+    def _descend(self, state: _Dual) -> None:
+        """Projected L-BFGS with Armijo steps; ``pairs`` are kept from one step to the next."""
+        space, z = state.space, state.z
+        f, g = self._evaluate(state, z)
+        evaluations, pairs = 1, state.pairs
+        while evaluations < self.evaluations:
+            free = ~((z <= space.low) & (g > 0) | (z >= space.high) & (g < 0))
+            d = -_two_loops(pairs, np.where(free, g, 0.0), free, state.alpha)
+            if float(d @ g) >= 0.0:
+                pairs.clear()
+                d = np.where(free, -state.alpha * g, 0.0)
+            length, low, high = 1.0, 0.0, math.inf
+            while True:  # weak Wolfe conditions, by doubling and halving
+                new = np.clip(z + length * d, space.low, space.high)
+                f_new, g_new = self._evaluate(state, new)
+                evaluations += 1
+                falls = f_new <= f + 1e-4 * float(g @ (new - z))
+                if not falls:
+                    high = length
+                elif float(g_new @ d) < 0.9 * float(g @ d):
+                    low = length
+                else:
+                    break
+                if evaluations >= self.evaluations:
+                    break
+                length = 3.0 * low if high == math.inf else 0.5 * (low + high)
+            if not falls:
+                break
+            s, y = new - z, g_new - g
+            if float(s @ y) > 1e-10 * float(np.linalg.norm(s) * np.linalg.norm(y)):
+                pairs.append((s, y))
+                del pairs[:-MEMORY]
+            z, f, g = new, f_new, g_new
+            if out_of_time() or self._reached(space.lift, state) or not s.any():
+                break
+        state.z = z
 
     def _reached(self, lift: Lift, state: _Dual) -> bool:
         return self.target is not None and lift.base - lift.scale * state.upper >= self.target
@@ -241,6 +285,26 @@ class RegularizedDual(Solver):
         return Progress(state, state.X, lift.objective(state.X), lower_bound=dual, duals=duals,
                         extras={"dual": dual, "alpha": state.alpha, "added": float(added),
                                 "cuts": float(len(state.space.cuts))})
+
+
+def _two_loops(pairs: list[tuple[Floats, Floats]], g: Floats, free: Any, scale: float) -> Floats:
+    """The inverse Hessian of the stored pairs, restricted to free variables, times g."""
+    held, q = [], g.copy()
+    for s, y in reversed(pairs):
+        s, y = np.where(free, s, 0.0), np.where(free, y, 0.0)
+        sy = float(s @ y)
+        if sy <= 1e-10 * float(np.linalg.norm(s) * np.linalg.norm(y)):
+            continue
+        a = float(s @ q) / sy
+        q -= a * y
+        held.append((s, y, sy, a))
+    if held:
+        _, y, sy, _ = held[0]
+        scale = sy / float(y @ y)
+    q *= scale
+    for s, y, sy, a in reversed(held):
+        q += s * (a - float(y @ q) / sy)
+    return q
 
 
 def _spread(g: Floats, old: Cuts, cuts: Cuts) -> Floats:
