@@ -21,6 +21,7 @@ from mmcopt.constraints import square_sums
 from mmcopt.errors import MMCError
 from mmcopt.linalg import UNIT, largest_eigenvalue, proved_psd_shift
 from mmcopt.modeling import Formulation
+from mmcopt.registry import relaxations
 from mmcopt.result import Certificate, Check, Report, Result, Status
 from mmcopt.starts import coded_labels
 
@@ -108,14 +109,24 @@ BOUNDS: dict[str, Bound] = {"trivial": trivial_bound, "eig": eig_bound, "own": o
                             "enumeration": enumeration_bound, "branch-and-bound": branching_bound}
 
 
-def _certified(result: Result, kind: str, duals: dict[str, Any]) -> Result:
+def bound_of(f: Any, certificate: Certificate) -> float:
+    """The bound that a certificate proves for a problem: of a kind above, or of a relaxation."""
+    if certificate.kind in BOUNDS:
+        return BOUNDS[certificate.kind](f, certificate.options, certificate.duals)
+    relaxed = relaxations()[certificate.kind](f, **certificate.options)
+    if not relaxed.bounds_problem:
+        raise ValueError(f"{certificate.kind} does not bound {type(f).__name__}")
+    return float(relaxed.bound(certificate.duals))
+
+
+def certified(result: Result, kind: str, duals: dict[str, Any]) -> Result:
     """Attach the bound of a dual point when it is better than the one there."""
     f = result.formulation
-    value = BOUNDS[kind](f, {}, duals)
+    found = Certificate(kind, {}, duals, f.fingerprint)
+    value = bound_of(f, found)
     if value == -math.inf or (result.lower_bound is not None and value <= result.lower_bound):
         return result
-    return replace(result, lower_bound=value, certificate=Certificate(kind, {}, duals,
-                                                                      f.fingerprint))
+    return replace(result, lower_bound=value, certificate=found)
 
 
 def cheap_bound(result: Result, certificate: Certificate | None = None) -> Result:
@@ -125,16 +136,16 @@ def cheap_bound(result: Result, certificate: Certificate | None = None) -> Resul
     if bounded is not None:
         duals = certificate.duals if certificate is not None else \
             None if bounded.duals is None else bounded.duals(result.point)
-        return result if duals is None else _certified(result, "own", duals)
+        return result if duals is None else certified(result, "own", duals)
     lq = f.offer(LabelQuadratic)
     if lq is None:
         return result
     result = replace(result, trivial_bound=lq.trivial_bound)
     if certificate is not None:
-        return _certified(result, certificate.kind, certificate.duals)
-    result = _certified(result, "trivial", {})
+        return certified(result, certificate.kind, certificate.duals)
+    result = certified(result, "trivial", {})
     if lq.n <= EIG_DENSE or not lq.matrix.is_dense:
-        result = _certified(result, "eig", {"t": best_shift(lq)})
+        result = certified(result, "eig", {"t": best_shift(lq)})
     return result
 
 
@@ -187,39 +198,15 @@ def evaluate(problem: Formulation, labels: Any, *, bound: bool = True) -> Result
 
 
 def certify(problem: Formulation, labels: Any, *, time_limit: float | None = None,
-            improve: bool = False) -> Result:
-    """Evaluate somebody's labels and bound how far from optimal they are."""
-    return tighten(evaluate(problem, labels), time_limit=time_limit, improve=improve)
+            improve: bool = False, progress: Any = None) -> Result:
+    """Evaluate somebody's labels and bound how far from optimal they are.
 
-
-def tighten(result: Result, *, time_limit: float | None = None, improve: bool = True) -> Result:
-    """Raise the bound of a result: eigenvalue, then enumeration where the problem is small.
-
-    Better labels found on the way become ``incumbent``; with ``improve`` they are adopted, and the
-    message says so.
+    See `mmcopt.ladder.tighten` for how, and for ``progress``.
     """
-    result = cheap_bound(result)
-    f = result.formulation
-    lq = f.offer(LabelQuadratic)
-    if lq is None or enumeration.count_labelings(lq) > 1_000_000:
-        return result
-    limit = math.inf if time_limit is None else time.perf_counter() + time_limit
-    value, nodes = enumeration.minimum(lq, limit)
-    if value == -math.inf:
-        return replace(result, message="the time was up before all labelings were tried")
-    result = _certified(result, "enumeration", {})
-    if nodes is not None and value < result.objective - rounding(lq):
-        point = lq.expand(nodes)
-        better = replace(result, point=point, labels=point, objective=f.objective(point),
-                         violation=f.violation(point), incumbent=None, classes=None)
-        if result.classes is not None and len(result.classes) == f.n_clusters:
-            better = better.with_labels(result.classes)
-        if improve:
-            return replace(better, status=Status.CERTIFIED, message="better labels were found "
-                           "while certifying, and adopted")
-        return replace(result, incumbent=better, message="better labels were found while "
-                       "certifying; they are in result.incumbent")
-    return replace(result, status=Status.CERTIFIED) if result.feasible else result
+    from mmcopt.ladder import tighten
+
+    return tighten(evaluate(problem, labels), time_limit=time_limit, improve=improve,
+                   progress=progress)
 
 
 def verify(result: Result) -> Report:
@@ -240,11 +227,11 @@ def verify(result: Result) -> Report:
         checks.append(Check("labels", same, "those of the point"))
         if result.lower_bound is None:
             checks.append(Check("bound", True, "none claimed"))
-        elif result.certificate is None or result.certificate.kind not in BOUNDS:
+        elif result.certificate is None or result.certificate.kind not in {*BOUNDS, *relaxations()}:
             checks.append(Check("bound", False, "a bound is claimed without a known certificate"))
         else:
             c = result.certificate
-            bound = BOUNDS[c.kind](fresh, c.options, c.duals)
+            bound = bound_of(fresh, c)
             ok = result.lower_bound <= bound + 1e-9 * (1 + abs(bound))
             checks.append(Check("bound", ok, f"claimed {result.lower_bound:.12g}, recomputed "
                                              f"{bound:.12g} from its {c.kind} certificate"))

@@ -271,6 +271,7 @@ class Lift(Capability):
             terms.append(-self.floor * duals["N"].reshape(-1))
         return terms
 
+    @np.errstate(over="ignore", invalid="ignore")  # forged duals may be huge, and cuts NaN
     def upper(self, duals: Duals) -> float:
         """An upper bound on <R, X> over all feasible X, proved, for any duals whatever.
 
@@ -280,19 +281,18 @@ class Lift(Capability):
         """
         duals, cuts = self.clean(duals)
         entries = self.entries(cuts)
-        with np.errstate(over="ignore", invalid="ignore"):
-            S = self.slack(duals, entries)
-            size = self._size(duals, entries)
-            if self.flat:
-                S = orthogonal(S, self.b)
-        if not (np.isfinite(S).all() and math.isfinite(size)):
+        S = self.slack(duals, entries)
+        size = self._size(duals, entries)
+        if self.flat:
+            S = orthogonal(S, self.b)
+        parts = np.concatenate([np.ravel(a) for a in self.linear(duals, entries.right)])
+        spread = float(np.abs(parts).sum())
+        if not (np.isfinite(S).all() and math.isfinite(size) and math.isfinite(spread)):
             return math.inf
         try:
             d = proved_psd_shift(S, max(0.0, -float(np.linalg.eigvalsh(S)[0])))
         except (BackendError, np.linalg.LinAlgError):
             return math.inf
-        parts = np.concatenate([np.ravel(a) for a in self.linear(duals, entries.right)])
-        spread = float(np.abs(parts).sum())
         return math.fsum(parts) + 4 * UNIT * spread + self.trace * (d + size)
 
     def _size(self, duals: Duals, entries: Entries) -> float:

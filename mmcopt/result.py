@@ -69,6 +69,16 @@ class Certificate:
 
 
 @dataclass(frozen=True)
+class Rung:
+    """A step of the ladder of `Result.certify`: what was known when."""
+
+    level: str
+    seconds: float
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True)
 class Check:
     """One line of a verification report."""
 
@@ -110,6 +120,7 @@ class Result:
     seed: Any = None
     classes: list[Any] | None = None
     incumbent: Result | None = None
+    ladder: tuple[Rung, ...] = ()
 
     @property
     def feasible(self) -> bool:
@@ -156,11 +167,15 @@ class Result:
 
         return verify(self)
 
-    def certify(self, *, time_limit: float | None = None, improve: bool = True) -> Result:
-        """Return this result with the best bound found within ``time_limit`` seconds."""
-        from mmcopt.certificates import tighten
+    def certify(self, *, time_limit: float | None = None, improve: bool = True,
+                progress: Any = None) -> Result:
+        """Return this result with the best bound found within ``time_limit`` seconds.
 
-        return tighten(self, time_limit=time_limit, improve=improve)
+        ``ladder`` records what was known when; see `mmcopt.ladder.tighten`.
+        """
+        from mmcopt.ladder import tighten
+
+        return tighten(self, time_limit=time_limit, improve=improve, progress=progress)
 
     def merge(self, other: Result) -> Result:
         """Of two results for one problem: the smaller objective with the larger bound."""

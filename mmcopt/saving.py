@@ -19,12 +19,12 @@ from mmcopt.checks import is_sparse
 from mmcopt.errors import DataError
 from mmcopt.kernels import Kernel
 from mmcopt.modeling import Formulation
-from mmcopt.result import Certificate, History, Result, Status
+from mmcopt.result import Certificate, History, Result, Rung, Status
 
 VERSION = 1
 # What zip, zlib, NumPy and JSON raise on a file that is damaged or something else.
 BROKEN = (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error)
-HEAD = ("formulation", "fingerprint", "params", "certificate", "status", "history")
+HEAD = ("formulation", "fingerprint", "params", "certificate", "status", "history", "ladder")
 FIELDS = ("solver", "point", "labels", "objective", "violation", "message", "lower_bound",
           "trivial_bound", "timing", "seed", "classes")
 CONSTRAINTS = {c.__name__: c for c in (constraints.Sizes, constraints.Known, constraints.MustLink,
@@ -96,6 +96,7 @@ def save(result: Result, path: Any, *, data: bool = True) -> None:
         "certificate": None if c is None else {
             "kind": c.kind, "options": _pack(c.options, arrays), "duals": _pack(c.duals, arrays),
             "fingerprint": c.fingerprint},
+        "ladder": [dataclasses.astuple(rung) for rung in result.ladder],
         "status": result.status.name, "history": _pack(result.history.to_dict(), arrays),
     }
     for name in FIELDS:
@@ -143,4 +144,5 @@ def load(path: Any, *, problem: Any = None) -> Result:
             for row in zip(*columns.values(), strict=True)]
     rest = {name: _unpack(document[name], arrays) for name in FIELDS}
     return Result(problem, status=Status[document["status"]], certificate=certificate,
-                  history=History(rows), **rest)
+                  history=History(rows), ladder=tuple(Rung(*r) for r in document["ladder"]),
+                  **rest)

@@ -69,7 +69,8 @@ def triangles(lift: Lift, X: Floats, most: int, least: float) -> tuple[Ints, Flo
     counts = _histogram(X, lift.top, binary, least, width)
     beyond = np.cumsum(counts[::-1])[::-1]  # triangles in this bin or a higher one
     enough = np.flatnonzero(beyond >= most)
-    start = least + (width * int(enough[-1]) if enough.size else 0.0)
+    # A little below the edge of the bin, on which violations such as 1/2 lie.
+    start = least + (width * max(0.0, int(enough[-1]) - 1e-9) if enough.size else 0.0)
     room = int(beyond[enough[-1]] if enough.size else counts.sum())
     room = min(room, 20 * most + 1000)
     out, by = np.empty((room, 4), dtype=np.int64), np.empty(room)

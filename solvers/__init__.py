@@ -9,6 +9,7 @@ from mmcopt.solvers.direct import Direct
 from mmcopt.solvers.evolutionary import Evolutionary
 from mmcopt.solvers.interior_point import InteriorPoint
 from mmcopt.solvers.kernighan_lin import KernighanLin
+from mmcopt.solvers.low_rank import LowRank
 from mmcopt.solvers.memetic import Memetic
 from mmcopt.solvers.regularized_dual import RegularizedDual
 from mmcopt.solvers.shaking import Shaking
@@ -17,5 +18,5 @@ from mmcopt.solvers.stochastic_descent import StochasticDescent
 from mmcopt.solvers.tabu import Tabu
 
 __all__ = ["Annealing", "BranchAndBound", "BruteForce", "Conic", "Continuation", "Direct",
-           "Evolutionary", "InteriorPoint", "KernighanLin", "Memetic", "RegularizedDual", "Shaking",
-           "SteepestDescent", "StochasticDescent", "Tabu"]
+           "Evolutionary", "InteriorPoint", "KernighanLin", "LowRank", "Memetic",
+           "RegularizedDual", "Shaking", "SteepestDescent", "StochasticDescent", "Tabu"]

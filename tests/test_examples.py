@@ -69,7 +69,7 @@ def test_the_comparison_of_solvers_draws_pictures(run, tmp_path):
 def test_a_problem_and_a_solver_of_the_readers_own_are_treated_like_ours(run):
     out = run(ROOT / "examples" / "your_own.py")
     assert re.search(r"^Metropolis +fits$", out, re.M)
-    assert "Metropolis fits: LeastSquares, Seating" in out
+    assert "Metropolis fits: Diffrac, LeastSquares, Seating" in out
     assert "Metropolis on Seating: certified" in out  # by trying every seating
     assert "ParameterError: Metropolis: hot must be a finite number above 0; got 0.0." in out
     assert "Did you mean Metropolis?" in out

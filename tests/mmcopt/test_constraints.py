@@ -1,9 +1,19 @@
 """Sizes, known labels and links: what they mean, and each way to contradict oneself."""
 
+import itertools
+
 import numpy as np
 import pytest
 
-from mmcopt.constraints import CannotLink, Known, MustLink, Sizes, as_sizes, resolve
+from mmcopt.constraints import (
+    CannotLink,
+    Known,
+    MustLink,
+    Sizes,
+    as_sizes,
+    resolve,
+    square_sums,
+)
 from mmcopt.errors import InfeasibleError, ParameterError
 
 
@@ -163,3 +173,38 @@ def test_must_links_are_closed_under_transitivity_and_numbered_by_first_sample()
 def test_violations_count_samples_and_broken_rules(labels, violation):
     r = rules(sizes=0.0, known={0: 0}, must=[(0, 1), (3, 4)], cannot=[(2, 5), (0, 3), (4, 6)])
     assert r.violation(np.array(labels)) == violation
+
+
+# ---------------------------------------------------------------- sums of squared sizes
+
+
+def every_size(low, high, total):
+    ranges = [range(a, b + 1) for a, b in zip(low, high, strict=True)]
+    return [s for s in itertools.product(*ranges) if sum(s) == total]
+
+
+@pytest.mark.nojit
+def test_sums_of_squared_sizes_are_bounded_from_both_sides():
+    rng, most_exact = np.random.default_rng(0), 0
+    for _ in range(400):
+        k = int(rng.integers(2, 5))
+        low = rng.integers(1, 5, k)
+        high = low + rng.integers(0, 6, k)
+        total = int(rng.integers(low.sum(), high.sum() + 1))
+        sums = [sum(v * v for v in s) for s in every_size(low, high, total)]
+        least, most = square_sums(low, high, total)
+        assert least == min(sums)  # attained by the most even sizes
+        assert most >= max(sums)
+        most_exact += most == max(sums)
+    assert most_exact > 200
+
+
+@pytest.mark.parametrize("low, high, total, sums", [
+    ([1, 5], [10, 10], 12, (72, 104)), ([2, 2, 2], [9, 9, 9], 12, (48, 64 + 4 + 4)),
+    ([3, 3], [3, 3], 6, (18, 18)), ([1], [9], 7, (49, 49)),
+    ([1, 1, 7], [9, 9, 9], 12, (49 + 9 + 4, 81 + 4 + 1))])
+def test_sums_of_squared_sizes_by_hand(low, high, total, sums):
+    assert square_sums(low, high, total)[0] == sums[0]
+    assert square_sums(low, high, total)[1] >= sums[1]
+    if len(set(low)) == 1 or len(low) == 2:
+        assert square_sums(low, high, total)[1] == sums[1]

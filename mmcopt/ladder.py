@@ -1,0 +1,216 @@
+"""The ladder of certificates: cheap bounds first, then semidefinite ones, then branch and bound.
+
+Each level hands its labels on, records what is known by then, and stops when the gap is closed or
+the time is up. Everything is proved from dual points, so no level trusts the one before.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from mmcopt import enumeration, registry
+from mmcopt.capabilities import LabelQuadratic
+from mmcopt.certificates import certified, cheap_bound, rounding
+from mmcopt.errors import ResourceError
+from mmcopt.result import Result, Rung, Status
+from mmcopt.solving import solve
+
+Watch = Callable[[Rung], Any]
+FEW = 1_000_000  # labelings up to which all of them are tried
+INTERIOR = 1200  # samples up to which the interior point is used, beyond which the mixing method is
+BRANCHING = 600  # samples up to which cuts and branching are worth their time
+GAP = 1e-4  # relative gap at which labels count as optimal
+LARGE = {"evaluations": 15, "shrink": 0.6}  # of RegularizedDual, where an evaluation takes long
+
+
+@dataclass
+class _Climb:
+    """The best result so far, better labels than those asked about, and the clock."""
+
+    result: Result
+    labels: Any
+    value: float
+    deadline: float
+    watch: Watch | None
+    began: float = field(default_factory=time.perf_counter)
+    rungs: list[Rung] = field(default_factory=list)
+    stopped: bool = False
+
+    def remaining(self) -> float | None:
+        """Seconds that are left; None without a limit."""
+        return None if self.deadline == math.inf else max(0.0, self.deadline - time.perf_counter())
+
+    @property
+    def over(self) -> bool:
+        """Whether the gap is closed, or the time is up."""
+        lower = -math.inf if self.result.lower_bound is None else self.result.lower_bound
+        closed = self.value - lower <= GAP * max(abs(self.value), 1e-10)
+        return closed or self.stopped or time.perf_counter() >= self.deadline
+
+    def record(self, level: str, lower: float | None = None) -> None:
+        """Note what is known now, and tell whoever watches."""
+        known = -math.inf if self.result.lower_bound is None else self.result.lower_bound
+        known = known if lower is None else max(known, lower)
+        rung = Rung(level, time.perf_counter() - self.began, known, self.value)
+        self.rungs.append(rung)
+        if self.watch is not None:
+            self.watch(rung)
+
+    def found(self, labels: Any) -> None:
+        """Keep labels that are feasible and better."""
+        f = self.result.formulation
+        value = f.objective(labels)
+        if f.violation(labels) == 0.0 and value < self.value - 1e-12 * abs(value):
+            self.labels, self.value = labels, value
+
+
+def tighten(result: Result, *, time_limit: float | None = None, improve: bool = True,
+            progress: Watch | bool | None = None) -> Result:
+    """Raise the bound of a result as far as ``time_limit`` seconds allow.
+
+    The levels are: the eigenvalue bound; all labelings, where they are few; the semidefinite
+    relaxation (max-cut for two clusters, by `InteriorPoint`, or `LowRank` for many samples;
+    partition for more); the same with cuts, and branch and bound. Without a limit it goes on until
+    the gap is 1e-4. Better labels found on the way become ``incumbent``; with ``improve`` they are
+    adopted, and the message says so. ``progress`` shows a line a level, or is called with each
+    `Rung`. Ctrl-C ends the climb with the best so far.
+    """
+    result = cheap_bound(result)
+    f = result.formulation
+    lq = f.offer(LabelQuadratic)
+    if lq is None:
+        return result
+    value = result.objective if result.feasible else math.inf
+    deadline = math.inf if time_limit is None else time.perf_counter() + time_limit
+    watch = _print if progress is True else progress or None
+    climb = _Climb(result, result.point, value, deadline, watch)
+    climb.record("cheap" if result.certificate is None else result.certificate.kind)
+    message = ""
+    try:
+        for level in _levels(lq):
+            if climb.over:
+                break
+            level(climb)
+    except KeyboardInterrupt:
+        climb.stopped = True
+    except ResourceError as e:
+        message = str(e)
+    return _finished(climb, improve, message)
+
+
+def _levels(lq: LabelQuadratic) -> list[Callable[[_Climb], None]]:
+    """The levels that fit a problem, in order."""
+    if lq.k < 2:
+        return []
+    if enumeration.count_labelings(lq) <= FEW:
+        return [_enumerated]
+    if lq.n <= BRANCHING:
+        return [_interior, _branched] if lq.k == 2 else [_branched]
+    return [_interior, _dual] if lq.k == 2 else [_dual]
+
+
+def _enumerated(climb: _Climb) -> None:
+    f = climb.result.formulation
+    lq = f.offer(LabelQuadratic)
+    value, nodes = enumeration.minimum(lq, climb.deadline)
+    if nodes is not None and value < climb.value - rounding(lq):
+        climb.found(lq.expand(nodes))
+    if value != -math.inf:
+        climb.result = certified(climb.result, "enumeration", {})
+        climb.record("enumeration")
+    elif nodes is not None:
+        climb.found(lq.expand(nodes))
+
+
+def _interior(climb: _Climb) -> None:
+    """The max-cut relaxation, exactly; nothing where its rows are more than a balance."""
+    relaxed = climb.result.formulation.relax("sdp")
+    first, second = (registry.solver(name)() for name in ("InteriorPoint", "LowRank"))
+    solver = first if relaxed.n <= INTERIOR else second
+    if solver.refuses(relaxed) is None:
+        _relaxed(climb, relaxed, solver)
+
+
+def _dual(climb: _Climb) -> None:
+    """The relaxation of many samples by its regularised dual: with triangles for two clusters."""
+    f = climb.result.formulation
+    relaxed = f.relax("sdp+cuts" if f.n_clusters == 2 else "partition")
+    _relaxed(climb, relaxed, registry.solver("RegularizedDual")(**LARGE))
+
+
+def _relaxed(climb: _Climb, relaxed: Any, solver: Any) -> None:
+    def watch(row: dict[str, float]) -> None:
+        climb.record(relaxed.kind, row["dual"])
+
+    out = solve(relaxed, solver, time_limit=climb.remaining(), seed=0, callback=watch)
+    climb.stopped |= out.status is Status.INTERRUPTED
+    climb.found(out.labels)
+    if out.certificate is not None:
+        climb.result = certified(climb.result, relaxed.kind, out.certificate.duals)
+    climb.record(relaxed.kind)
+
+
+def _branched(climb: _Climb) -> None:
+    """Cuts at the root, then branch and bound."""
+    f = climb.result.formulation
+    solver = registry.solver("BranchAndBound")(gap=GAP / 2)
+
+    def watch(row: dict[str, float]) -> None:
+        climb.value = min(climb.value, row["best"])
+        name = "branch-and-bound" if row["nodes"] > 1 else f.relax(kind).kind
+        climb.record(name, row["lower"])
+
+    kind = "sdp+cuts" if f.n_clusters == 2 else "partition+cuts"
+    start = climb.labels if climb.value < math.inf else None
+    known = climb.value
+    out = solve(f, solver, init=start, time_limit=climb.remaining(), seed=0, callback=watch)
+    climb.value = known
+    climb.stopped |= out.status is Status.INTERRUPTED
+    climb.found(out.point)
+    if out.certificate is not None and out.certificate.kind == "branch-and-bound":
+        climb.result = certified(climb.result, "branch-and-bound", out.certificate.duals)
+    climb.record("branch-and-bound")
+
+
+def _finished(climb: _Climb, improve: bool, message: str) -> Result:
+    """The result with its bound, ladder and status, and the better labels where there are any."""
+    result = replace(climb.result, ladder=tuple(climb.rungs))
+    f = result.formulation
+    if climb.labels is not result.point:
+        better = replace(result, point=climb.labels, labels=climb.labels, violation=0.0,
+                         objective=f.objective(climb.labels), incumbent=None, classes=None)
+        if result.classes is not None and len(result.classes) == f.n_clusters:
+            better = better.with_labels(result.classes)
+        if improve:
+            message = "better labels were found while certifying, and adopted"
+            result = better
+        else:
+            message = "better labels were found while certifying; they are in result.incumbent"
+            result = replace(result, incumbent=_closed(better, ""))
+    elif not message and climb.stopped:
+        message = "interrupted; this is the best bound so far"
+    elif not message and climb.value - (result.lower_bound or -math.inf) > GAP * abs(climb.value):
+        message = "the time was up before the gap was closed" \
+            if climb.deadline < math.inf else "every level was climbed, and a gap is left"
+    return _closed(result, message)
+
+
+def _closed(result: Result, message: str) -> Result:
+    """CERTIFIED when the gap is closed."""
+    status = result.status
+    if result.gap is not None and result.gap <= GAP:
+        status = Status.CERTIFIED
+        message = message or status.value
+    return replace(result, status=status, message=message or result.message)
+
+
+def _print(rung: Rung) -> None:
+    """One line a rung, on standard error."""
+    import sys
+
+    print(f"  {rung.seconds:7.1f} s  {rung.level:<16} bound {rung.lower:.6g}  objective "
+          f"{rung.upper:.6g}", file=sys.stderr, flush=True)

@@ -1,0 +1,256 @@
+"""The regularised dual: known optima, cuts, hyper-parameters, warm starts, limits, Ctrl-C."""
+
+import functools
+import math
+
+import numpy as np
+import pytest
+
+import mmcopt as mm
+from mmcopt.capabilities import LabelQuadratic
+from mmcopt.constraints import Sizes
+from mmcopt.errors import IncompatibleError, ParameterError
+from mmcopt.formulations import LeastSquares
+from mmcopt.lifting import Cuts, Lift, binary_lift
+from mmcopt.result import Status
+from mmcopt.solvers import RegularizedDual
+from mmcopt.solvers.regularized_dual import DualSpace
+from mmcopt.solving import Budget, run
+
+X = np.random.default_rng(3).standard_normal((12, 2)) + np.arange(12).reshape(-1, 1) // 6
+WIDE = np.random.default_rng(0).standard_normal((120, 2))
+
+
+@functools.cache
+def problem(k=2):
+    return LeastSquares(X, k, lam=0.05)
+
+
+@functools.cache
+def best(k=2):
+    return mm.solve(problem(k), "Memetic", seed=0).objective
+
+
+class Only:
+    """A lift and nothing else."""
+
+    def __init__(self, lift):
+        self.lift = lift
+
+    def offer(self, kind):
+        return self.lift if kind is Lift else None
+
+
+def dual_only(f, steps, **options):
+    return run(RegularizedDual(**options), f, None, np.random.default_rng(0),
+               Budget(max_iter=steps))
+
+
+# ---------------------------------------------------------------- known optima
+
+
+@pytest.mark.parametrize("n", [3, 5, 9])
+def test_odd_cycles_have_a_known_optimum(n):
+    A = np.zeros((n, n))
+    A[np.arange(n), (np.arange(n) + 1) % n] = 1.0
+    lift = binary_lift(LabelQuadratic(-A - A.T, scale=2.0))
+    done = run(RegularizedDual(), Only(lift), None, np.random.default_rng(0))
+    assert lift.upper(done.duals) == pytest.approx(2 * n * math.cos(math.pi / n), rel=1e-5)
+
+
+@pytest.mark.parametrize("options", [{}, {"sizes": Sizes(exact=6)}, {"sizes": Sizes(exact=(4, 8))},
+                                     {"center": False, "sizes": 0.2},
+                                     {"known": {0: 0, 11: 1}, "cannot_link": [(1, 8)]}])
+@pytest.mark.parametrize("kind", ["sdp", "sdp+cuts"])
+def test_it_agrees_with_clarabel_for_two_clusters(kind, options):
+    f = LeastSquares(X, 2, **options).relax(kind)
+    ours, theirs = mm.solve(f, RegularizedDual()), mm.solve(f, "Conic")
+    assert ours.lower_bound == pytest.approx(theirs.lower_bound, rel=1e-4)
+    assert ours.verify() and ours.violation < 1e-2
+    assert f.problem.violation(ours.labels) == 0.0
+
+
+@pytest.mark.parametrize("options", [{}, {"sizes": Sizes(exact=4)}, {"sizes": Sizes(low=2)},
+                                     {"known": {0: 0, 11: 1, 5: 2}, "must_link": [(1, 2)],
+                                      "cannot_link": [(1, 8)]}])
+def test_it_agrees_with_clarabel_for_three_clusters(options):
+    f = LeastSquares(X, 3, **options).relax("partition+cuts")
+    ours, theirs = mm.solve(f, RegularizedDual()), mm.solve(f, "Conic")
+    plain = mm.solve(f.problem.relax("partition"), "Conic").lower_bound
+    assert plain * (1 - 1e-4) <= ours.lower_bound  # cliques are separated greedily
+    assert ours.lower_bound == pytest.approx(theirs.lower_bound, rel=1e-3)
+    assert ours.verify() and f.problem.violation(ours.labels) == 0.0
+
+
+def test_clusters_of_equal_size():
+    f = LeastSquares(X, 3, sizes=Sizes(exact=4), center=False).relax("partition")
+    assert f.lift.flat
+    result = mm.solve(f, RegularizedDual())
+    np.testing.assert_allclose(result.point @ np.ones(12), 0.0, atol=1e-8)
+    assert result.lower_bound == pytest.approx(mm.solve(f, "Conic").lower_bound, rel=1e-2)
+    assert np.bincount(result.labels).tolist() == [4, 4, 4]
+
+
+def test_cuts_close_most_of_the_gap():
+    gaps = {}
+    for kind in ("sdp", "sdp+cuts"):
+        result = mm.solve(problem().relax(kind), RegularizedDual())
+        gaps[kind] = (best() - result.lower_bound) / best()
+    assert -1e-9 <= gaps["sdp+cuts"] < 0.5 * gaps["sdp"]
+
+
+# ---------------------------------------------------------------- the vector of duals
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_duals_and_their_vector_are_the_same(k):
+    rng = np.random.default_rng(k)
+    f = LeastSquares(X, k, sizes=0.3, cannot_link=[(0, 7)]).relax("sdp+cuts" if k == 2 else
+                                                                  "partition+cuts")
+    lift = f.lift
+    cuts = Cuts(np.array([[0, 1, 2, 1], [3, 1, 2, 2]]),
+                np.array([[0, 1, 2, 3]]) if k == 3 else np.empty((0, 0), dtype=np.int64))
+    space = DualSpace(lift, cuts)
+    z = np.clip(rng.standard_normal(space.size), space.low, space.high)
+    duals = space.unpack(z)
+    back = space.unpack(space.pack(duals))
+    for name in duals:
+        np.testing.assert_allclose(back[name], duals[name], atol=1e-12)
+    A = rng.standard_normal((lift.m, lift.m))
+    point = A @ A.T
+    # <S + R, X> is linear in the duals, with the left sides of the constraints as coefficients
+    assert np.sum((space.slack(z) + lift.R) * point) == pytest.approx(z @ space.rows_of(point))
+    clean, _ = lift.clean(duals)
+    linear = sum(float(np.sum(t)) for t in lift.linear(clean, space.entries.right))
+    assert z @ space.linear == pytest.approx(linear)
+
+
+# ---------------------------------------------------------------- hyper-parameters
+
+
+def test_looser_tolerances_and_less_patience_stop_earlier():
+    f = problem().relax("sdp")
+    assert len(mm.solve(f, RegularizedDual(floor=1e-3)).history) < \
+        len(mm.solve(f, RegularizedDual(floor=1e-8)).history)
+    steps = [len(mm.solve(f, RegularizedDual(patience=p)).history) for p in (1, 4, 9)]
+    assert steps[0] < steps[1] < steps[2]
+    f = problem(3).relax("partition")
+    assert len(mm.solve(f, RegularizedDual(tol=1e-2)).history) <= \
+        len(mm.solve(f, RegularizedDual(tol=1e-9)).history)
+
+
+def test_more_evaluations_bring_a_step_further():
+    f = problem().relax("sdp")
+    bounds = [f.bound(dual_only(f, 1, evaluations=e).duals) for e in (2, 10, 100)]
+    assert bounds[0] < bounds[1] < bounds[2]
+
+
+def test_alpha_starts_and_falls_as_told():
+    f = problem().relax("sdp")
+    unit = np.linalg.norm(f.lift.R) / f.lift.m
+    alpha = mm.solve(f, RegularizedDual(start=0.1, shrink=0.5), max_iter=4).history["alpha"]
+    assert alpha[0] <= 0.1 * unit and (np.diff(alpha) < 0).all()
+    assert alpha[1] == pytest.approx(0.5 * alpha[0])
+    rows = mm.solve(f, RegularizedDual(start=0.1, shrink=0.9), max_iter=4).history
+    assert rows["alpha"][-1] > alpha[-1]
+    low = mm.solve(f, RegularizedDual(floor=1e-2)).history["alpha"]
+    assert low.min() == pytest.approx(1e-2 * unit)
+
+
+def test_cuts_per_node_limit_what_a_step_adds():
+    f = LeastSquares(WIDE[:30], 2, lam=0.01).relax("sdp+cuts")
+    few, many = (mm.solve(f, RegularizedDual(cuts_per_node=c), max_iter=3) for c in (0.5, 6.0))
+    assert few.history["added"].max() <= 15 < many.history["added"].max() <= 180
+    none = mm.solve(problem().relax("sdp"), RegularizedDual(), max_iter=3)
+    assert none.history["cuts"].max() == 0
+
+
+def test_a_target_stops_it_at_once():
+    f = problem().relax("sdp+cuts")
+    full = mm.solve(f, RegularizedDual())
+    goal = 0.9 * full.lower_bound
+    early = mm.solve(f, RegularizedDual(target=goal))
+    assert early.status is Status.CONVERGED and early.verify()
+    assert len(early.history) < len(full.history)
+    assert goal * (1 - 1e-9) <= early.lower_bound < full.lower_bound
+    at_once = mm.solve(f, RegularizedDual(target=-1e6))
+    assert len(at_once.history) <= 1
+    never = mm.solve(f, RegularizedDual(target=best() + 1.0))
+    assert never.lower_bound <= best()
+
+
+@pytest.mark.parametrize("options", [
+    {"tol": -1.0}, {"evaluations": 0}, {"start": 0.0}, {"shrink": 0.0}, {"shrink": 1.5},
+    {"floor": 0.0}, {"cuts_per_node": -1.0}, {"patience": 0}, {"target": math.nan}])
+def test_wrong_hyper_parameters(options):
+    with pytest.raises(ParameterError, match="RegularizedDual: "):
+        RegularizedDual(**options)
+
+
+# ---------------------------------------------------------------- starts, limits, stops
+
+
+@pytest.mark.parametrize("kind, k", [("sdp", 2), ("sdp+cuts", 2), ("partition", 3),
+                                     ("partition+cuts", 3)])
+def test_a_warm_start_is_never_below_its_duals(kind, k):
+    f = problem(k).relax(kind)
+    first = mm.solve(f, RegularizedDual(), max_iter=6)
+    duals = first.certificate.duals
+    for steps in (1, 3):
+        again = mm.solve(f, RegularizedDual(), init=duals, max_iter=steps)
+        assert again.lower_bound >= first.lower_bound - 1e-9 * abs(first.lower_bound)
+        assert again.verify()
+    nearby = f.problem.replace(lam=0.055).relax(kind)  # duals of a neighbour are duals too
+    cold, warm = (mm.solve(nearby, RegularizedDual(), init=init, max_iter=1)
+                  for init in (None, duals))
+    assert warm.lower_bound > cold.lower_bound
+
+
+def test_other_starts_are_taken_as_none():
+    f = problem().relax("sdp")
+    runs = [mm.solve(f, RegularizedDual(), init=init, max_iter=2)
+            for init in (None, np.arange(12) % 2, np.eye(12))]
+    assert len({r.lower_bound for r in runs}) == 1
+
+
+@pytest.mark.parametrize("kind", ["sdp+cuts", "partition"])
+def test_the_time_limit_holds_within_a_step(kind):
+    f = LeastSquares(WIDE, 2, lam=1e-3).relax(kind)
+    mm.solve(f, RegularizedDual(), max_iter=1)  # arrays and compiled loops are there
+    result = mm.solve(f, RegularizedDual(evaluations=100_000), time_limit=0.3)
+    assert result.timing["begin"] + result.timing["steps"] < 1.5
+    assert result.status in (Status.TIME_LIMIT, Status.CONVERGED, Status.CERTIFIED)
+    assert result.verify()
+    assert f.problem.violation(result.labels) == 0.0
+
+
+def test_ctrl_c_leaves_a_verified_bound():
+    f = problem(3).relax("partition+cuts")
+
+    def interrupt(row):
+        if row["iteration"] == 5:
+            raise KeyboardInterrupt
+
+    result = mm.solve(f, RegularizedDual(), callback=interrupt)
+    assert result.status is Status.INTERRUPTED and len(result.history) == 5
+    assert result.verify() and 0 < result.lower_bound <= best(3)
+    assert f.problem.violation(result.labels) == 0.0
+
+
+def test_the_bound_reported_on_the_way_is_the_one_that_is_proved():
+    f = problem().relax("sdp+cuts")
+    result = mm.solve(f, RegularizedDual(), max_iter=7)
+    assert result.lower_bound == pytest.approx(result.history["dual"].max(), rel=1e-9)
+    assert (np.diff(result.history["dual"]) >= 0).all()
+
+
+def test_one_run_is_like_another():
+    f = problem(3).relax("partition+cuts")
+    runs = [mm.solve(f, RegularizedDual(), seed=s, max_iter=8) for s in (0, 0, 1)]
+    assert len({r.point.tobytes() for r in runs}) == 1 == len({r.lower_bound for r in runs})
+
+
+def test_it_needs_a_lift():
+    with pytest.raises(IncompatibleError, match="RegularizedDual cannot solve LeastSquares: it "
+                                                "needs Lift, which this LeastSquares does not"):
+        mm.solve(problem(), RegularizedDual())
