@@ -166,7 +166,7 @@ class LiftedRelaxation(Relaxation):
     @classmethod
     def memory(cls, problem: Any) -> float:
         n = problem.offer(LabelQuadratic).n
-        return 8.0 * n * n * (40 if cls.cuts or problem.n_clusters > 2 else 12)
+        return 8.0 * n * n * (60 if problem.n_clusters > 2 else 30 if cls.cuts else 12)
 
     @classmethod
     def seconds(cls, problem: Any) -> float:

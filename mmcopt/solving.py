@@ -129,7 +129,7 @@ class Budget:
 
 @dataclass
 class Run:
-    """The best of one restart."""
+    """The best of one restart, and the state it ended in, from which some solvers can go on."""
 
     value: float
     point: Any
@@ -140,6 +140,7 @@ class Run:
     rows: list[dict[str, float]] = field(default_factory=list)
     begin_seconds: float = 0.0
     finish_seconds: float = 0.0
+    state: Any = None
 
 
 Record = Callable[[dict[str, float]], None]
@@ -199,6 +200,7 @@ def _loop(solver: Solver, f: Any, init: Any, rng: np.random.Generator, budget: B
             raise
         return best  # the step may have left its state half changed, so nothing is built on it
     closing = time.perf_counter()
+    best.state = progress.state
     last = solver.finish(f, progress.state)
     if last is not None:
         _keep(best, last, solver.keeps_last)

@@ -27,6 +27,7 @@ from mmcopt.solving import Progress, Run, Solver, out_of_time, run
 
 Ints = NDArray[np.int64]
 CHUNK = 4  # steps of the inner solver in a step of this one
+SMALL = 4e-3  # factor of the first alpha from which the root may be judged
 LATER = 0.02  # factor of the first alpha at nodes that begin at their parent's duals
 
 
@@ -40,7 +41,8 @@ class _Active:
     lift: Any = None
     whole: Any = None
     duals: Duals = field(default_factory=dict)
-    start: float = 0.0
+    state: Any = None
+    alpha: float = 0.0
     proved: float = -math.inf
     rounds: int = 0
     X: Any = None
@@ -112,7 +114,7 @@ class BranchAndBound(Solver):
 
     gap: float = hyper(1e-5, real(0), "relative gap below which a node is closed")
     enumerate: int = hyper(64, integer(1, 20_000), "labelings up to which a node is enumerated")
-    root_rounds: int = hyper(30, integer(1), "driver steps that may be spent on the root")
+    root_rounds: int = hyper(60, integer(1), "driver steps that may be spent on the root")
     node_rounds: int = hyper(6, integer(1), "driver steps that may be spent on another node")
 
     def refuses(self, f: Any) -> str | None:
@@ -183,7 +185,6 @@ class BranchAndBound(Solver):
             above, given = state.starts.pop(at.node, (None, None))
             if above is not None and given:
                 at.duals = inherited(above, at.whole, given)
-            at.start = RegularizedDual().start * (1.0 if at.node == 0 else LATER)
         gain = self._bound(state, at, rng)
         if at.rounds == 1:
             self._improve(lq, state, at, rng)
@@ -193,6 +194,8 @@ class BranchAndBound(Solver):
             return
         limit = self.root_rounds if at.node == 0 else self.node_rounds
         slow = gain * (4 if at.node == 0 else 1) < 0.1 * (cutoff - at.bound)
+        if at.node == 0 and at.state.alpha > SMALL * at.alpha:
+            slow = False  # a large alpha says little about what the root can reach
         if (slow or at.rounds >= limit) and not out_of_time():
             self._improve(lq, state, at, rng)
             self._branch(state, at)
@@ -207,10 +210,11 @@ class BranchAndBound(Solver):
     def _bound(self, state: _Tree, at: _Active, rng: np.random.Generator) -> float:
         """Raise the bound of the node by some steps of its relaxation; by how much it rose."""
         cutoff = self._cutoff(state)
-        inner = RegularizedDual(start=at.start, target=cutoff + 0.1 * self.gap * abs(cutoff))
-        out = run(inner, at.lift, at.duals or None, rng, max_iter=CHUNK)
-        at.X, at.duals, at.rounds = out.point, out.duals, at.rounds + 1
-        at.start = max(at.start * inner.shrink**CHUNK, inner.floor)
+        start = RegularizedDual().start * (1.0 if at.node == 0 else LATER)
+        inner = RegularizedDual(start=start, target=cutoff + 0.1 * self.gap * abs(cutoff))
+        out = run(inner, at.lift, at.state or at.duals or None, rng, max_iter=CHUNK)
+        at.X, at.duals, at.state, at.rounds = out.point, out.duals, out.state, at.rounds + 1
+        at.alpha = at.alpha or at.state.alpha
         proved = at.lift.lower(at.duals)
         gain = proved - at.proved
         at.proved = max(at.proved, proved)
@@ -250,7 +254,7 @@ class BranchAndBound(Solver):
             state.same.append(same)
             state.duals.append(None)
             child = len(state.parent) - 1
-            state.starts[child] = lift, state.duals[node] or {}
+            state.starts[child] = lift, at.duals
             heapq.heappush(state.open, (at.bound, child))
         state.active = None
 

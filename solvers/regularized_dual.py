@@ -17,6 +17,7 @@ from mmcopt.result import Status
 from mmcopt.solving import Progress, Solver, out_of_time
 
 Floats = NDArray[Any]
+LEAST = 2e-3  # violations below this part of the diagonal are not cut off
 MEMORY = 15  # pairs of the quasi-Newton matrix
 SINGLE = 800  # nodes from which eigenvalues are computed in float32; the bound never is
 
@@ -141,7 +142,8 @@ class RegularizedDual(Solver):
     ``b'z + tr(X) lambda_max(C)_+``; the best is kept.
 
     A driver step is one value of alpha: up to ``evaluations`` evaluations, then dropping and adding
-    cuts. It ends when steps no longer improve the bound by more than ``tol``. ``init`` may be duals.
+    cuts. It ends when steps no longer improve the bound by more than ``tol``. ``init`` may be duals,
+    or the state of an earlier run.
 
     Examples
     --------
@@ -167,6 +169,8 @@ class RegularizedDual(Solver):
 
     def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
         lift = f.offer(Lift)
+        if isinstance(init, _Dual):
+            return self._progress(lift, init)
         duals = dict(init) if isinstance(init, dict) else {}
         X = np.eye(lift.m) * lift.top
         alpha = self.start * float(np.linalg.norm(lift.R)) / lift.m
@@ -241,7 +245,7 @@ class RegularizedDual(Solver):
                     low = length
                 else:
                     break
-                if evaluations >= self.evaluations:
+                if evaluations >= self.evaluations or out_of_time():
                     break
                 length = 3.0 * low if high == math.inf else 0.5 * (low + high)
             if not falls:
@@ -272,7 +276,7 @@ class RegularizedDual(Solver):
         old = space.cuts.take(keep)
         cuts = old.join(self._violated(lift, state.X, state.least))
         if len(cuts) - len(old) < lift.m:
-            state.least = max(1e-5, state.least / 2)
+            state.least = max(LEAST, state.least / 2)
         duals.update(g=_spread(duals["g"][keep], old, cuts), triangles=cuts.triangles,
                      cliques=cuts.cliques)
         state.space = DualSpace(lift, cuts)
