@@ -24,7 +24,8 @@ FEW = 1_000_000  # labelings up to which all of them are tried
 INTERIOR = 1200  # samples up to which the interior point is used, beyond which the mixing method is
 BRANCHING = 600  # samples up to which cuts and branching are worth their time
 GAP = 1e-4  # relative gap at which labels count as optimal
-LARGE = {"evaluations": 15, "shrink": 0.6}  # of RegularizedDual, where an evaluation takes long
+SEEDED = 12  # steps of the default search that begins at rounded labels
+LARGE = {"evaluations": 40, "shrink": 0.6}  # of RegularizedDual, where an evaluation takes long
 
 
 @dataclass
@@ -148,10 +149,16 @@ def _relaxed(climb: _Climb, relaxed: Any, solver: Any) -> None:
 
     out = solve(relaxed, solver, time_limit=climb.remaining(), seed=0, callback=watch)
     climb.stopped |= out.status is Status.INTERRUPTED
-    climb.found(out.labels)
     if out.certificate is not None:
         climb.result = certified(climb.result, relaxed.kind, out.certificate.duals)
+    climb.found(out.labels)
     climb.record(relaxed.kind)
+    f = climb.result.formulation
+    if not climb.over:  # the rounded labels seed the default search
+        searched = solve(f, init=out.labels, seed=0, time_limit=climb.remaining(), max_iter=SEEDED)
+        climb.stopped |= searched.status is Status.INTERRUPTED
+        climb.found(searched.point)
+        climb.record(relaxed.kind)
 
 
 def _branched(climb: _Climb) -> None:

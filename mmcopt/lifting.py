@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt.capabilities import Capability, LabelQuadratic
+from mmcopt.constraints import square_sums
 from mmcopt.errors import BackendError, InfeasibleError
 from mmcopt.linalg import UNIT, proved_psd_shift
 from mmcopt.matrices import require_memory
-from mmcopt.constraints import square_sums
 
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]
@@ -106,8 +106,9 @@ class Lift(Capability):
 
     ``square_low <= b'Xb <= square``, ``row_low <= (Xb)_i <= row_high`` for i in ``rows``,
     X_ij >= floor for all pairs when ``bounded``, X_ij = floor for ``pairs``, and, when ``cuts``,
-    all `Cuts`, of which solvers add those that are violated. The objective of the label problem is at least ``base - scale <R, X>``. Node j of the label problem
-    is ``signs[j]`` times node ``groups[j]`` of the lift.
+    all `Cuts`, of which solvers add those that are violated. The objective of the label problem is
+    at least ``base - scale <R, X>``. Node j of the label problem is ``signs[j]`` times node
+    ``groups[j]`` of the lift.
     """
 
     R: Floats
@@ -220,12 +221,14 @@ class Lift(Capability):
         """S = Diag(u) + sym((v+ - v-) b') + t bb' + sum g A + pairs - N - R for clean duals."""
         b, t = self.b, duals["t"]
         S = -self.R
-        if t != 0.0:
-            S += t * np.outer(b, b)
+        w = 0.5 * t * b
         if self.rows.size:
-            v = np.zeros(self.m)
-            np.add.at(v, self.rows, duals["up"] - duals["down"])
-            S += 0.5 * (np.outer(v, b) + np.outer(b, v))
+            w += 0.5 * np.bincount(self.rows, weights=duals["up"] - duals["down"],
+                                   minlength=self.m)
+        if w.any():
+            wb = np.outer(w, b)
+            S += wb
+            S += wb.T
         if self.bounded:
             S -= duals["N"]
         entries.add(S, duals["g"])

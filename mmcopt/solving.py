@@ -24,6 +24,7 @@ from mmcopt.registry import check_pair, register_solver, resolve_solver
 from mmcopt.result import Certificate, History, Result, Status
 from mmcopt.starts import starting_point
 
+SMALL = 1500  # samples up to which threads of BLAS wait for one another more than they work
 AGREEMENT = 1e-6  # relative: between a solver's own objective and the formulation's
 
 
@@ -50,12 +51,14 @@ class Solver(ABC):
     ``needs`` is the whole contract with a problem. ``anytime`` solvers spend all of a time limit
     on further restarts; the others stop when they have converged. ``keeps_last`` says that the
     last point is the answer, not the lowest: that of a method whose points become feasible only in
-    the limit.
+    the limit. ``small_matrices`` says that it factorises the same matrices over and over, which
+    several BLAS threads make slower unless there are many samples.
     """
 
     needs: ClassVar[tuple[type[Capability], ...]] = ()
     anytime: ClassVar[bool] = False
     keeps_last: ClassVar[bool] = False
+    small_matrices: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -210,7 +213,7 @@ def _loop(solver: Solver, f: Any, init: Any, rng: np.random.Generator, budget: B
     return best
 
 
-def _keep(best: Run, progress: Progress, last: bool) -> None:
+def _keep(best: Run, progress: Progress, last: bool = False) -> None:
     if not math.isfinite(progress.value):
         raise BackendError("the solver's objective is no longer finite; its last step broke down.")
     if last or best.point is None or progress.value < best.value:
@@ -276,7 +279,7 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Any
     problem : Formulation
     solver : Solver, name or None
         None takes the problem's ``default_solver``.
-    init : "random", "kmeans", "spectral", Result, labels (n,) or a point
+    init : "random", "kmeans", "spectral", "sdp", Result, labels (n,) or a point
         Starts restart 0; the later ones are random (or drawn anew for the named starts).
     restarts : int
         The whole solver is repeated and the best kept.
@@ -308,7 +311,7 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Any
     chosen = resolve_solver(solver, problem)
     check_pair(problem, chosen)
     root = _seed_sequence(seed)
-    with _blas_threads(n_jobs):
+    with _blas_threads(n_jobs, chosen.small_matrices and problem.n <= SMALL):
         chosen.prepare(problem)
         prepared = time.perf_counter()
         deadline = math.inf if time_limit is None else origin + time_limit
@@ -341,11 +344,11 @@ def _seed_sequence(seed: Any) -> np.random.SeedSequence:
     return np.random.SeedSequence(seed)
 
 
-def _blas_threads(n_jobs: int | None) -> Any:
-    """Limit BLAS to one thread a worker while several restarts run at once."""
+def _blas_threads(n_jobs: int | None, single: bool) -> Any:
+    """Limit BLAS to one thread: a worker, while several restarts run at once, or where it pays."""
     from contextlib import nullcontext
 
-    if n_jobs is None or n_jobs == 1:
+    if n_jobs in (None, 1) and not single:
         return nullcontext()
     from threadpoolctl import threadpool_limits
 

@@ -1,4 +1,4 @@
-"""Starting points of a solve: random, k-means, spectral, somebody's labels, or another result."""
+"""Starts of a solve: random, k-means, spectral, a relaxation, somebody's labels, another result."""
 
 from __future__ import annotations
 
@@ -31,8 +31,10 @@ def starting_point(f: Any, init: Any, rng: np.random.Generator) -> Any:
             return f.from_labels(kmeans_labels(f, rng))
         if init == "spectral":
             return f.from_labels(spectral_labels(f, rng))
-        raise ParameterError("init must be 'random', 'kmeans', 'spectral', a Result, labels or a "
-                             f"point; got {init!r}.")
+        if init == "sdp":
+            return f.from_labels(relaxed_labels(f))
+        raise ParameterError("init must be 'random', 'kmeans', 'spectral', 'sdp', a Result, labels "
+                             f"or a point; got {init!r}.")
     array = np.asarray(init)
     # Where points are labels, numbers with fractions are names of clusters too.
     if array.ndim == 1 and (array.dtype.kind in "iuUSbO" or f.offer(LabelQuadratic) is not None):
@@ -85,3 +87,11 @@ def spectral_labels(f: Any, rng: np.random.Generator) -> Ints:
     top = np.argsort(-values)[:k]
     c = _cluster(vectors[:, top] * np.sqrt(np.maximum(values[top], 0.0)), k, rng)
     return lq.expand(c)
+
+
+def relaxed_labels(f: Any) -> Ints:
+    """Labels rounded from the semidefinite relaxation without cuts."""
+    from mmcopt.solving import solve
+
+    relaxed = f.relax("sdp" if f.n_clusters == 2 else "partition")
+    return np.asarray(solve(relaxed, seed=0, max_iter=40).labels)

@@ -316,8 +316,8 @@ def test_a_start_is_never_made_worse():
     ({"seed": -3}, "solve: seed must be None or an integer at least 0; got -3."),
     ({"seed": "x"}, "solve: seed must be None or an integer at least 0; got 'x'."),
     ({"n_jobs": "all"}, "solve: n_jobs must be None or an integer at least -1; got 'all'."),
-    ({"init": "k-means"}, "init must be 'random', 'kmeans', 'spectral', a Result, labels or a "
-                          "point; got 'k-means'."),
+    ({"init": "k-means"}, "init must be 'random', 'kmeans', 'spectral', 'sdp', a Result, labels "
+                          "or a point; got 'k-means'."),
 ])
 def test_options_out_of_range_are_refused_in_words(options, words):
     with pytest.raises(ParameterError) as e:

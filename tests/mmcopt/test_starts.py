@@ -66,7 +66,7 @@ def test_bad_starts_are_refused_in_words():
         mm.solve(F, "Tabu", init=np.zeros(29, int))
     with pytest.raises(DataError, match="the labels name 4 clusters, but n_clusters is 3; merge"):
         mm.solve(F, "Tabu", init=np.arange(30) % 4)
-    with pytest.raises(ParameterError, match="init must be 'random', 'kmeans', 'spectral', a Res"):
+    with pytest.raises(ParameterError, match="init must be 'random', 'kmeans', 'spectral', 'sdp',"):
         mm.solve(F, "Tabu", init="spectrum")
     with pytest.raises(DataError, match="labels contains 30 NaN"):
         mm.solve(F, "Tabu", init=np.full(30, np.nan))
