@@ -1,4 +1,4 @@
-"""Trees of decisions "these two nodes share a cluster, or do not", and the bound that a tree proves.
+"""Trees of decisions "these nodes share a cluster, or do not", and the bound that a tree proves.
 
 Each decision gives two smaller label problems whose union is the first: merged nodes are a
 contraction, separated ones a cannot-link. A tree is a certificate when every leaf has one.
@@ -71,7 +71,7 @@ def tree_bound(lq: LabelQuadratic, tree: dict[str, Any]) -> float:
     """The bound of a tree: of each node the better of its own bound and its children's smaller one.
 
     ``parent`` (-1 for the root), ``pair`` and ``same`` say what was decided on the way into a node,
-    ``duals`` prove its own bound (None: it has none). A node has two children, which decide the same
+    ``duals`` prove its own bound (None: it has none). A node has two children, which decide one
     pair differently, or none; anything else proves nothing.
     """
     parent = [int(p) for p in tree["parent"]]

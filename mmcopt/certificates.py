@@ -7,7 +7,6 @@ point itself: `verify` evaluates it again on a rebuilt problem, in NumPy, withou
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

@@ -163,8 +163,8 @@ def run(solver: Solver, f: Any, init: Any, rng: np.random.Generator, budget: Bud
     """Run one restart of a solver to its end: the loop behind `solve`, and for inner solvers.
 
     Without a budget of its own a run inside a step shares the deadline and the stop signal of the
-    run around it, and takes up to ``max_iter`` steps. At least `begin` is always done. Ctrl-C sets the stop signal, so that every run
-    under it ends with its best point.
+    run around it, and takes up to ``max_iter`` steps. At least `begin` is always done. Ctrl-C sets
+    the stop signal, so that every run under it ends with its best point.
     """
     outer: Budget | None = getattr(_enclosing, "budget", None)
     if budget is None:

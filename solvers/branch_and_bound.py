@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt import enumeration
-from mmcopt.branching import Decision, decided, inherited, lift_of
+from mmcopt.branching import ENUMERATED, Decision, decided, inherited, lift_of
 from mmcopt.capabilities import Capability, LabelQuadratic
 from mmcopt.checks import hyper, integer, real
 from mmcopt.errors import InfeasibleError
@@ -59,6 +59,7 @@ class _Tree:
     same: list[bool] = field(default_factory=lambda: [True])
     duals: list[Duals | None] = field(default_factory=lambda: [None])
     open: list[tuple[float, int]] = field(default_factory=lambda: [(-math.inf, 0)])
+    children: dict[int, int] = field(default_factory=dict)  # the first of two neighbours
     closed: float = math.inf  # smallest bound of the leaves that are done
     active: _Active | None = None
     starts: dict[int, tuple[Lift, Duals]] = field(default_factory=dict)
@@ -74,6 +75,28 @@ class _Tree:
         if self.active is not None:
             heapq.heappush(self.open, (self.active.bound, self.active.node))
             self.active = None
+
+    def split(self, at: _Active, pair: tuple[int, int]) -> None:
+        """Replace the node at work by two children that decide a pair."""
+        self.children[at.node] = len(self.parent)
+        for same in (True, False):
+            self.parent.append(at.node)
+            self.pair.append(pair)
+            self.same.append(same)
+            self.duals.append(None)
+            child = len(self.parent) - 1
+            self.starts[child] = at.whole, at.duals
+            heapq.heappush(self.open, (at.bound, child))
+        self.active = None
+
+    def prove(self, node: int, duals: Duals) -> None:
+        """Book duals of a node; a parent whose children both have better ones needs none."""
+        self.duals[node] = duals
+        above = self.parent[node]
+        if above >= 0:
+            first = self.children[above]
+            if self.duals[first] is not None and self.duals[first + 1] is not None:
+                self.duals[above] = None
 
     def path(self, node: int) -> list[Decision]:
         """The decisions that lead to a node."""
@@ -99,7 +122,8 @@ class BranchAndBound(Solver):
     left is split on the pair of nodes about which X is least decided: together (a contraction) or
     apart (a cannot-link). Nodes of at most ``enumerate`` labelings are enumerated. The certificate
     is the tree with the duals of its nodes. A driver step is a few steps of a node's relaxation;
-    memory grows with the number of nodes. Practical up to about 100 samples, and beyond where the root nearly closes.
+    memory grows with the number of leaves. Practical up to about 100 samples, and beyond that where
+    the root nearly closes the gap.
 
     Examples
     --------
@@ -179,7 +203,8 @@ class BranchAndBound(Solver):
                     return
                 at.lift = lift_of(at.small)
             except InfeasibleError:
-                state.duals[at.node], state.active = {}, None
+                state.prove(at.node, {})
+                state.active = None
                 return
             at.whole = dataclasses.replace(at.lift, groups=at.lift.groups[at.small.groups],
                                            signs=at.lift.signs[at.small.groups])
@@ -199,13 +224,19 @@ class BranchAndBound(Solver):
             slow = False  # a large alpha says little about what the root can reach
         if (slow or at.rounds >= limit) and not out_of_time():
             self._improve(lq, state, at, rng)
-            self._branch(state, at)
+            pair = _undecided(at)
+            if pair is not None:
+                state.split(at, pair)
+            elif enumeration.count_labelings(at.small) <= ENUMERATED:
+                self._enumerate(lq, state, at)
+            else:
+                state.closed, state.active = min(state.closed, at.bound), None
 
     def _enumerate(self, lq: LabelQuadratic, state: _Tree, at: _Active) -> None:
         value, c = enumeration.minimum(at.small)
         if c is not None:
             self._adopt(lq, state, at.small.expand(c))
-        state.duals[at.node] = {"enumerated": np.array(1)}
+        state.prove(at.node, {"enumerated": np.array(1)})
         state.closed, state.active = min(state.closed, value), None
 
     def _bound(self, state: _Tree, at: _Active, rng: np.random.Generator) -> float:
@@ -220,7 +251,8 @@ class BranchAndBound(Solver):
         gain = proved - at.proved
         at.proved = max(at.proved, proved)
         if proved > at.bound:
-            at.bound, state.duals[at.node] = proved, at.duals
+            at.bound = proved
+            state.prove(at.node, at.duals)
         return gain
 
     def _improve(self, lq: LabelQuadratic, state: _Tree, at: _Active,
@@ -236,29 +268,6 @@ class BranchAndBound(Solver):
         if lq.violation(lq.expand(c)) == 0.0 and (value := lq.value(c)) < state.value:
             state.best, state.value = c, value
 
-    @staticmethod
-    def _branch(state: _Tree, at: _Active) -> None:
-        """Split on the pair whose entry of X is nearest to the middle; heavy nodes first."""
-        node, lift = at.node, at.whole
-        M = (at.X - lift.floor) / (lift.top - lift.floor)
-        score = np.abs(M - 0.5) - 0.2 * np.sqrt(np.outer(np.abs(lift.b), np.abs(lift.b))) \
-            / np.abs(lift.b).max()
-        score[np.tril_indices(lift.m)] = np.inf
-        if lift.pairs.size:
-            score[lift.pairs[:, 0], lift.pairs[:, 1]] = np.inf
-        a, b = np.unravel_index(int(np.argmin(score)), score.shape)
-        first = np.unique(lift.groups, return_index=True)[1]
-        pair = (int(first[a]), int(first[b]))
-        for same in (True, False):
-            state.parent.append(node)
-            state.pair.append(pair)
-            state.same.append(same)
-            state.duals.append(None)
-            child = len(state.parent) - 1
-            state.starts[child] = lift, at.duals
-            heapq.heappush(state.open, (at.bound, child))
-        state.active = None
-
     def _progress(self, lq: LabelQuadratic, state: _Tree) -> Progress:
         lower = min(state.lower, state.value)
         return Progress(state, lambda: lq.expand(state.best), state.value,
@@ -266,3 +275,22 @@ class BranchAndBound(Solver):
                         extras={"lower": lower, "nodes": float(len(state.parent)),
                                 "open": float(len(state.open))},
                         duals=state.certificate() if lower > -math.inf else None)
+
+
+def _undecided(at: _Active) -> tuple[int, int] | None:
+    """The pair whose entry of X is nearest to the middle, heavy nodes first; None when all are set.
+
+    The pair is named by nodes of the whole problem.
+    """
+    lift = at.whole
+    M = (at.X - lift.floor) / (lift.top - lift.floor)
+    heavy = np.sqrt(np.abs(lift.b) / np.abs(lift.b).max(initial=1e-300))
+    score = np.abs(M - 0.5) - 0.2 * np.outer(heavy, heavy)
+    score[np.tril_indices(lift.m)] = np.inf
+    if lift.pairs.size:
+        score[lift.pairs[:, 0], lift.pairs[:, 1]] = np.inf
+    i, j = np.unravel_index(int(np.argmin(score)), score.shape)
+    if not np.isfinite(score[i, j]):
+        return None
+    first = np.unique(lift.groups, return_index=True)[1]
+    return int(first[i]), int(first[j])

@@ -85,8 +85,9 @@ class InteriorPoint(Solver):
         # Gershgorin: Diag(u) - R is diagonally dominant.
         reach = np.abs(lift.R).sum(axis=1)
         u = 1.1 * np.full(m, float(min(reach.max(), np.linalg.norm(lift.R)))) + 1e-12
-        t = 0.0 if lift.flat or lift.square >= m * float(b @ b) else 0.1 * float(u[0]) / float(b @ b)
-        s = max(lift.square - float(b @ b), 0.1 * lift.square) if t else 0.0
+        bb = float(b @ b)
+        t = 0.0 if lift.flat or lift.square >= m * bb else 0.1 * float(u[0]) / bb
+        s = max(lift.square - bb, 0.1 * lift.square) if t else 0.0
         Y = np.eye(m if P is None else m - 1) * lift.top
         state = _Iterate(Y, np.empty(0), u, s, t, P, 0.0)
         state.Z = self._slack(lift, state)

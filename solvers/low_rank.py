@@ -53,7 +53,8 @@ class LowRank(Solver):
     >>> import mmcopt as mm
     >>> X, y = mm.datasets.load("gaussians:n=20,distance=2,seed=0")
     >>> relaxed = mm.formulations.LeastSquares(X, lam=0.5).relax("sdp")
-    >>> low, exact = (mm.solve(relaxed, s, seed=0).lower_bound for s in ("LowRank", "InteriorPoint"))
+    >>> low = mm.solve(relaxed, "LowRank", seed=0).lower_bound
+    >>> exact = mm.solve(relaxed, "InteriorPoint").lower_bound
     >>> bool(abs(low - exact) < 1e-4 * exact)
     True
     """
@@ -136,4 +137,5 @@ class LowRank(Solver):
         value = lift.base - lift.scale * float(np.sum((lift.R @ state.V) * state.V))
         dual = lift.base - lift.scale * state.upper
         return Progress(state, lambda: state.V @ state.V.T, value, lower_bound=dual,
-                        duals=state.duals, extras={"dual": dual, "moved": state.moved, "t": state.t})
+                        duals=state.duals,
+                        extras={"dual": dual, "moved": state.moved, "t": state.t})

@@ -1,4 +1,4 @@
-"""The regularised dual of a lifted problem, by L-BFGS-B, with cutting planes."""
+"""The regularised dual of a lifted problem, by projected L-BFGS, with cutting planes."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ SINGLE = 800  # nodes from which eigenvalues are computed in float32; the bound 
 class DualSpace:
     """The duals of a lift with some cuts as one vector: u, t, rows, pairs, g, N (above diagonal).
 
-    t is two variables, for the upper and the lower end of the balance. Where the rows or the balance
-    are vacuous their variables are held at 0. Each variable is scaled by the norm of its constraint
-    matrix, so that all of them count alike.
+    t is two variables, for the upper and the lower end of the balance. Where the rows or the
+    balance are vacuous their variables are held at 0. Each variable is scaled by the norm of its
+    constraint matrix, so that all of them count alike.
     """
 
     def __init__(self, lift: Lift, cuts: Cuts) -> None:
@@ -124,7 +124,6 @@ class _Dual:
     best: Floats = field(default_factory=lambda: np.empty(0))
     best_space: Any = None
     least: float = 0.02
-    round: int = 0
     idle: int = 0
     pairs: list[tuple[Floats, Floats]] = field(default_factory=list)
     done: bool = False
@@ -135,15 +134,15 @@ class RegularizedDual(Solver):
     """Minimise the dual of a lifted problem, its matrix constraint smoothed; add violated cuts.
 
     With C = R - A*(z) for duals z, rho >= |X|_F and a small alpha the function
-    ``b'z + |C_+|^2 / (2 alpha) + alpha rho^2 / 2`` bounds the dual from above, is convex and smooth,
-    and has only simple bounds: L-BFGS-B minimises it, at the price of one eigenvalue decomposition
-    an evaluation (Malick and Roupin 2013). C_+ / alpha estimates the primal X, at which cuts are
-    separated. alpha falls from step to step. Every iterate proves the bound
-    ``b'z + tr(X) lambda_max(C)_+``; the best is kept.
+    ``b'z + |C_+|^2 / (2 alpha) + alpha rho^2 / 2`` bounds the dual from above, is convex and
+    smooth, and has only simple bounds: projected L-BFGS minimises it, at the price of one
+    eigenvalue decomposition an evaluation (Malick and Roupin 2013). C_+ / alpha estimates the
+    primal X, at which cuts are separated. alpha falls from step to step. Every iterate proves the
+    bound ``b'z + tr(X) lambda_max(C)_+``; the best is kept.
 
     A driver step is one value of alpha: up to ``evaluations`` evaluations, then dropping and adding
-    cuts. It ends when steps no longer improve the bound by more than ``tol``. ``init`` may be duals,
-    or the state of an earlier run.
+    cuts. It ends when steps no longer improve the bound by more than ``tol``. ``init`` may be
+    duals, or the state of an earlier run.
 
     Examples
     --------
@@ -186,7 +185,6 @@ class RegularizedDual(Solver):
         lift, space = f.offer(Lift), state.space
         before = state.upper
         self._descend(state)
-        state.round += 1
         least = self.floor * float(np.linalg.norm(lift.R)) / lift.m
         small = state.alpha <= least
         gain = lift.scale * (before - state.upper)
@@ -224,7 +222,7 @@ class RegularizedDual(Solver):
         return smooth, space.linear - space.rows_of(state.X)
 
     def _descend(self, state: _Dual) -> None:
-        """Projected L-BFGS with Armijo steps; ``pairs`` are kept from one step to the next."""
+        """Projected L-BFGS; ``pairs`` are kept from one step to the next."""
         space, z = state.space, state.z
         f, g = self._evaluate(state, z)
         evaluations, pairs = 1, state.pairs
