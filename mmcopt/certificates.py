@@ -26,6 +26,7 @@ from mmcopt.starts import coded_labels
 
 # What NumPy raises on points and duals that are not of the problem's form: forged, or of a file.
 MALFORMED = (ValueError, IndexError, KeyError, TypeError, AttributeError, np.linalg.LinAlgError)
+CLOSED = 1e-4  # relative gap at which cheaper bounds are not looked at any more
 EIG_DENSE = 3000  # rows up to which the eigenvalue bound is attached to every result
 
 Bound = Callable[[Any, dict[str, Any], dict[str, Any]], float]
@@ -43,7 +44,8 @@ def eig_bound(f: Any, options: dict[str, Any], duals: dict[str, Any]) -> float:
     lq = f.offer(LabelQuadratic)
     k, w = lq.k, lq.weights.astype(np.float64)
     n = float(w.sum())
-    t = max(0.0, float(duals["t"])) if lq.matrix.is_dense else 0.0
+    t = float(duals["t"]) if lq.matrix.is_dense else 0.0
+    t = t if 0.0 < t < math.inf else 0.0
     E = _scaled(lq, t)
     top = largest_eigenvalue(E)
     shifted = -E
@@ -54,8 +56,16 @@ def eig_bound(f: Any, options: dict[str, Any], duals: dict[str, Any]) -> float:
     ones = lq.matrix.total() - t * n**2
     q = square_sums(lq.low, lq.high, int(n))[1]
     upper = ones / k + (n - n / k) * top + t * q
-    margin = (n + 8) * UNIT * (abs(lq.constant) + lq.scale * (abs(ones) + n + t * q))
+    margin = (n + 8) * UNIT * (abs(lq.constant) + lq.scale * (_mass(lq) + t * n**2 + abs(upper)))
     return float(lq.constant - lq.scale * upper - margin)
+
+
+def _mass(lq: LabelQuadratic) -> float:
+    """Bound on the sum of |W_ij|, to which the rounding of sums over W is relative."""
+    Psi = lq.matrix.factor()
+    if Psi is None:
+        return float(np.abs(lq.matrix.dense()).sum())
+    return float(np.square(np.abs(Psi).sum(axis=0, dtype=np.float64)).sum())
 
 
 def _scaled(lq: LabelQuadratic, t: float) -> Any:
@@ -111,6 +121,8 @@ BOUNDS: dict[str, Bound] = {"trivial": trivial_bound, "eig": eig_bound, "own": o
 def bound_of(f: Any, certificate: Certificate) -> float:
     """The bound that a certificate proves for a problem: of a kind above, or of a relaxation."""
     if certificate.kind in BOUNDS:
+        if certificate.options:
+            raise ValueError(f"a {certificate.kind} certificate has no options")
         return BOUNDS[certificate.kind](f, certificate.options, certificate.duals)
     relaxed = relaxations()[certificate.kind](f, **certificate.options)
     if not relaxed.bounds_problem:
@@ -141,7 +153,9 @@ def cheap_bound(result: Result, certificate: Certificate | None = None) -> Resul
         return result
     result = replace(result, trivial_bound=lq.trivial_bound)
     if certificate is not None:
-        return certified(result, certificate.kind, certificate.duals)
+        result = certified(result, certificate.kind, certificate.duals)
+        if result.gap is not None and result.gap <= CLOSED:
+            return result
     result = certified(result, "trivial", {})
     if lq.n <= EIG_DENSE or not lq.matrix.is_dense:
         result = certified(result, "eig", {"t": best_shift(lq)})

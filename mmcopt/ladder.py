@@ -50,6 +50,7 @@ class _Climb:
         """Whether the gap is closed, or the time is up."""
         lower = -math.inf if self.result.lower_bound is None else self.result.lower_bound
         closed = self.value - lower <= GAP * max(abs(self.value), 1e-10)
+        closed &= self.value < math.inf  # of labels that break a constraint there is no gap
         return closed or self.stopped or time.perf_counter() >= self.deadline
 
     def record(self, level: str, lower: float | None = None) -> None:

@@ -108,7 +108,7 @@ class Lift(Capability):
     X_ij >= floor for all pairs when ``bounded``, X_ij = floor for ``pairs``, and, when ``cuts``,
     all `Cuts`, of which solvers add those that are violated. The objective of the label problem is
     at least ``base - scale <R, X>``. Node j of the label problem is ``signs[j]`` times node
-    ``groups[j]`` of the lift.
+    ``groups[j]`` of the lift. ``mass`` is the sum of |W_ij|, to which rounding is relative.
     """
 
     R: Floats
@@ -127,6 +127,7 @@ class Lift(Capability):
     row_low: Floats
     row_high: Floats
     pairs: Ints
+    mass: float
     cuts: bool = False
 
     @property
@@ -155,7 +156,7 @@ class Lift(Capability):
     @property
     def flat(self) -> bool:
         """Whether Xb = 0 for every feasible X: clusters of equal size."""
-        return self.square <= 1e-9
+        return self.square <= 1e-12 * float(np.abs(self.b).sum()) ** 2
 
     @property
     def plain(self) -> bool:
@@ -327,8 +328,8 @@ class Lift(Capability):
         if not math.isfinite(upper):
             return -math.inf
         margin = 8 * UNIT * (abs(self.base) + self.scale * abs(upper))
-        margin += (self.m + 8) * UNIT * self.scale * abs(self.floor) * float(np.abs(self.R).sum()) \
-            / (self.top - self.floor)
+        # Sums over W, in ``base`` and where nodes were merged.
+        margin += 2 * (self.groups.size + 8) * UNIT * self.scale * self.mass
         return float(self.base - self.scale * upper - margin)
 
 
@@ -376,7 +377,7 @@ def binary_lift(lq: LabelQuadratic) -> Lift:
                 square_low=float(max(least, odd)) ** 2 if max(least, odd) > 1 else 0.0,
                 base=lq.constant - lq.scale * total / 2, scale=lq.scale / 2, groups=groups,
                 signs=signs, bounded=False, rows=np.empty(0, np.int64), row_low=none,
-                row_high=none, pairs=np.empty((0, 2), np.int64))
+                row_high=none, pairs=np.empty((0, 2), np.int64), mass=float(np.abs(W).sum()))
 
 
 def signed_groups(lq: LabelQuadratic) -> tuple[Ints, Floats]:
@@ -439,4 +440,5 @@ def partition_lift(lq: LabelQuadratic, *, cone: str = "centred") -> Lift:
                 square_low=max(0.0, least + floor * n**2),
                 base=lq.constant + lq.scale * floor * total, scale=lq.scale, groups=groups,
                 signs=np.ones(lq.n), bounded=True, rows=np.arange(m),
-                row_low=np.maximum(low, b) + floor * n, row_high=high + floor * n, pairs=pairs)
+                row_low=np.maximum(low, b) + floor * n, row_high=high + floor * n, pairs=pairs,
+                mass=float(np.abs(lq.matrix.dense()).sum()))

@@ -36,6 +36,7 @@ class _Iterate:
     mu: float
     gap: float = math.inf
     stuck: bool = False
+    steps: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,12 +112,13 @@ class InteriorPoint(Solver):
         # Aim lower the longer the steps are (Helmberg, Rendl, Vanderbei and Wolkowicz).
         state.mu = now * (0.1 if primal + dual > 1.8 else 0.3 if primal + dual > 1.2 else 0.5)
         state.stuck = primal + dual < 1e-4
+        state.steps += 1
         return self._progress(f, lift, state)
 
     def outcome(self, f: Any, state: _Iterate) -> Status | None:
         if state.stuck or abs(state.gap) <= self.tol:
             return Status.CONVERGED
-        return None
+        return Status.ITERATION_LIMIT if state.steps >= self.max_steps else None
 
     # ------------------------------------------------------------ linear algebra
 

@@ -287,7 +287,8 @@ MALFORMED = {
     "words": {"triangles": [["a", "b", "c", "d"]]},
     "clique with a node twice": {"cliques": [[0, 1, 1, 2]]},
     "clique beyond": {"cliques": [[0, 1, 2, 6]]}, "clique negative": {"cliques": [[0, 1, 2, -2]]},
-    "clique too small": {"cliques": [[0, 1, 2]]}, "clique too large": {"cliques": [[0, 1, 2, 3, 4]]},
+    "clique too small": {"cliques": [[0, 1, 2]]},
+    "clique too large": {"cliques": [[0, 1, 2, 3, 4]]},
     "clique not a number": {"cliques": np.array([[0.0, 1.0, 2.0, np.nan]])},
 }
 
@@ -415,6 +416,22 @@ def test_equal_sizes_are_flat_whatever_the_number_of_samples(k):
         weights = np.full(k, each)
         lq = LabelQuadratic(np.eye(k), k=k, weights=weights, low=each, high=each)
         assert partition_lift(lq).flat, (k, each)
+
+
+def test_merging_nodes_whose_entries_cancel_is_rounded_down_too():
+    """Every label is known; the total and y'Wy are 1e-15 of the entries of W, as is the error."""
+    above = 0
+    for seed in range(20):
+        rng, y = np.random.default_rng(seed), np.where(np.arange(12) % 2, -1.0, 1.0)
+        A = 1e8 * rng.standard_normal((12, 12))
+        W = A + A.T
+        for v in (np.ones(12), y):
+            W -= np.outer(v, v) * (v @ W @ v) / 144
+        W = (W + W.T) / 2
+        lift = binary_lift(LabelQuadratic(W, fixed=(y < 0).astype(int)))
+        exact = -fractions(W)[np.equal.outer(y, y)].sum()
+        above += Fraction(lift.lower({"u": np.diagonal(lift.R)})) > exact
+    assert not above
 
 
 # ---------------------------------------------------------------- from a label problem

@@ -81,7 +81,7 @@ def test_it_agrees_with_clarabel(options):
     assert ours.lower_bound == pytest.approx(theirs.lower_bound, rel=1e-5)
     assert ours.objective == pytest.approx(theirs.objective, rel=1e-5)
     assert ours.lower_bound <= f.problem.objective(ours.labels)
-    assert (np.diff(ours.history["mu"]) < 0).all()
+    assert ours.history["mu"][-1] < 1e-6 * ours.history["mu"][0]
 
 
 def test_the_history_shows_objective_and_dual_closing_in():
@@ -102,7 +102,6 @@ def test_a_tolerance_that_is_loose_takes_fewer_steps_and_still_proves_its_bound(
     assert all(r.verify() for r in runs)
 
 
-@pytest.mark.xfail(strict=True, reason="max_steps is declared and never read")
 def test_max_steps_stop_it():
     result = mm.solve(LeastSquares(X, 2).relax("sdp"), InteriorPoint(max_steps=3))
     assert len(result.history) == 3 and result.status is Status.ITERATION_LIMIT

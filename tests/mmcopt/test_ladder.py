@@ -1,0 +1,114 @@
+"""The ladder of certificates: levels in order, better labels, limits, Ctrl-C, saving."""
+
+import time
+
+import numpy as np
+import pytest
+
+import mmcopt as mm
+from mmcopt import ladder
+from mmcopt.formulations import LeastSquares
+from mmcopt.kernels import Gaussian
+from mmcopt.result import Status
+
+DIGITS, _ = mm.datasets.load("digits:3,8")
+WIDE = Gaussian(width=0.3)
+PROBLEM = LeastSquares(DIGITS[:60], 2, kernel=WIDE, lam=2.0**-5, center=False, sizes=0.1)
+
+
+def levels(result):
+    return list(dict.fromkeys(rung.level for rung in result.ladder))
+
+
+def test_it_climbs_until_the_gap_is_closed():
+    seen = []
+    result = mm.solve(PROBLEM, seed=0).certify(progress=seen.append)
+    assert result.status is Status.CERTIFIED and result.gap <= 1e-4 and result.verify()
+    assert levels(result)[:3] == ["eig", "sdp", "sdp+cuts"]
+    assert tuple(seen) == result.ladder
+    lower = [rung.lower for rung in result.ladder]
+    assert (np.diff([rung.seconds for rung in result.ladder]) >= 0).all()
+    assert lower[0] < lower[-1] == result.lower_bound
+    assert min(rung.upper for rung in result.ladder) >= max(lower) - 1e-9
+
+
+def test_three_clusters_climb_the_partition_relaxation():
+    X, _ = mm.datasets.load("iris")
+    problem = LeastSquares(X[::4], 3, kernel=WIDE, lam=0.1)
+    result = mm.solve(problem, seed=0).certify(time_limit=4)
+    assert "partition+cuts" in levels(result)
+    assert result.gap < 0.05 and result.verify()
+
+
+def test_few_labelings_are_all_tried():
+    result = mm.evaluate(PROBLEM.replace(X=DIGITS[:10]), np.arange(10) % 2).certify()
+    assert levels(result) == ["eig", "enumeration"] and result.status is Status.CERTIFIED
+
+
+def test_better_labels_are_offered_or_adopted():
+    labels = np.arange(60) % 2
+    asked = mm.certify(PROBLEM, labels, time_limit=2)
+    assert asked.objective == PROBLEM.objective(labels)
+    assert asked.incumbent.objective < asked.objective
+    assert asked.incumbent.verify() and asked.verify()
+    assert "result.incumbent" in asked.message
+    assert asked.lower_bound <= asked.incumbent.objective
+    adopted = mm.certify(PROBLEM, np.where(labels, "b", "a"), time_limit=2, improve=True)
+    assert adopted.objective == asked.incumbent.objective
+    assert set(adopted.labels) == {"a", "b"} and "adopted" in adopted.message
+
+
+def test_infeasible_labels_get_a_bound_and_no_gap():
+    result = mm.certify(PROBLEM, np.zeros(60, int), time_limit=2)
+    assert result.gap is None and result.lower_bound > 1.4
+    assert result.incumbent.feasible and result.verify()
+
+
+@pytest.mark.parametrize("limit", [0.0, 0.3])
+def test_a_time_limit_is_kept_and_said(limit):
+    problem = LeastSquares(DIGITS[:150], 2)
+    first = mm.solve(problem, seed=0)
+    start = time.perf_counter()
+    result = first.certify(time_limit=limit)
+    assert time.perf_counter() - start < limit + 3.0
+    assert result.lower_bound >= first.lower_bound and result.verify()
+    assert result.message == "the time was up before the gap was closed"
+
+
+def test_ctrl_c_keeps_the_best_so_far():
+    def interrupt(rung):
+        if rung.level == "sdp+cuts":
+            raise KeyboardInterrupt
+
+    result = mm.solve(PROBLEM, seed=0).certify(progress=interrupt)
+    assert result.certificate.kind in ("sdp", "branch-and-bound") and result.verify()
+    assert result.message == "interrupted; this is the best bound so far"
+
+
+def test_many_samples_take_the_levels_that_fit_them(monkeypatch):
+    monkeypatch.setattr(ladder, "BRANCHING", 50)
+    monkeypatch.setattr(ladder, "INTERIOR", 50)
+    result = mm.solve(PROBLEM, seed=0).certify(time_limit=4)
+    assert levels(result)[:3] == ["eig", "sdp", "sdp+cuts"] and result.gap < 0.01
+    three = LeastSquares(DIGITS[:60], 3, kernel=WIDE)
+    result = mm.solve(three, seed=0).certify(time_limit=2)
+    assert levels(result) == ["eig", "partition"] and result.verify()
+
+
+def test_the_ladder_is_saved_and_the_bound_verified_elsewhere(tmp_path):
+    result = mm.solve(PROBLEM, seed=0).certify(time_limit=3)
+    result.save(tmp_path / "run.npz")
+    back = mm.load(tmp_path / "run.npz")
+    assert back.ladder == result.ladder and back.verify()
+
+
+def test_one_cluster_and_no_relaxation_are_no_errors():
+    one = mm.solve(LeastSquares(DIGITS[:20], 1), "BruteForce")
+    assert one.certify().lower_bound == pytest.approx(one.lower_bound, rel=1e-12)
+    fit = mm.solve(PROBLEM.restrict(np.arange(60) % 2))
+    assert fit.certify().lower_bound == fit.lower_bound
+
+
+def test_progress_prints_lines(capsys):
+    mm.solve(PROBLEM, seed=0).certify(time_limit=0.5, progress=True)
+    assert "bound" in capsys.readouterr().err

@@ -1,0 +1,127 @@
+"""Proofs of optimality: the optimum of small problems, trees that are re-checked, limits."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import mmcopt as mm
+from mmcopt import enumeration
+from mmcopt.branching import decided, inherited, lift_of, tree_bound
+from mmcopt.capabilities import LabelQuadratic
+from mmcopt.errors import InfeasibleError
+from mmcopt.formulations import LeastSquares
+from mmcopt.kernels import Gaussian
+from mmcopt.result import Status
+from mmcopt.solvers import BranchAndBound, RegularizedDual
+from mmcopt.solving import run
+
+DIGITS, _ = mm.datasets.load("digits:3,8")
+WIDE = Gaussian(width=0.3)
+
+
+def hard(n=40, seed=1):
+    """A problem whose root leaves a gap."""
+    rows = np.sort(np.random.default_rng(seed).permutation(len(DIGITS))[:n])
+    return LeastSquares(DIGITS[rows], 2, kernel=WIDE, lam=2.0**-5, center=False, sizes=0.1)
+
+
+def small(seed):
+    """Random problems with every kind of constraint, small enough for enumeration."""
+    rng = np.random.default_rng([7, seed])
+    k, n = 2 + seed % 2, int(rng.integers(7, 10))
+    X = rng.standard_normal((n, 2))
+    options = [{}, {"sizes": 0.5}, {"known": {0: 0, n - 1: 1}}, {"must_link": [(0, 1), (1, 4)]},
+               {"cannot_link": [(0, 1), (2, 5)]}, {"must_link": [(0, 3)], "sizes": 0.7,
+                                                   "cannot_link": [(1, 2)], "known": {5: 1}}]
+    return LeastSquares(X, k, kernel=Gaussian(width=0.4), lam=0.1, **options[seed % 6])
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_it_finds_and_proves_the_optimum(seed):
+    problem = small(seed)
+    best = enumeration.minimum(problem.offer(LabelQuadratic))[0]
+    result = mm.solve(problem, BranchAndBound(enumerate=1), seed=0)
+    assert result.status is Status.CERTIFIED
+    assert result.objective == pytest.approx(best, rel=1e-12, abs=1e-12)
+    assert best - 1e-4 * abs(best) <= result.lower_bound <= best + 1e-12
+    assert result.certificate.kind == "branch-and-bound"
+    assert result.verify(), str(result.verify())
+
+
+def test_a_tree_of_several_nodes_is_proved_saved_and_checked_again(tmp_path):
+    result = mm.solve(hard(), BranchAndBound(), seed=0)
+    assert result.status is Status.CERTIFIED and result.gap <= 1e-5
+    result.save(tmp_path / "run.npz")
+    back = mm.load(tmp_path / "run.npz")
+    assert back.verify() and back.lower_bound == result.lower_bound
+    assert (np.diff(result.history["lower"]) >= -1e-12).all()
+
+
+def test_a_tampered_tree_is_refused():
+    result = mm.solve(hard(), BranchAndBound(root_rounds=2), seed=0)
+    tree = result.certificate.duals
+    count = len(tree["parent"])
+    assert count >= 3
+    lq = result.formulation.offer(LabelQuadratic)
+    honest = tree_bound(lq, tree)
+    assert honest >= result.lower_bound - 1e-9
+    leaf = max(v for v in range(count) if v not in set(tree["parent"].tolist()))
+    cut = {**tree, "duals": [None if v == leaf else d for v, d in enumerate(tree["duals"])]}
+    one_sided = {name: value[:-1] for name, value in tree.items()}
+    same = {**tree, "same": np.ones(count, dtype=bool)}
+    other = tree["pair"].copy()
+    other[leaf] = (0, 1) if tuple(other[leaf]) != (0, 1) else (0, 2)
+    for forged in (cut, one_sided, same, {**tree, "pair": other}):
+        assert tree_bound(lq, forged) < result.lower_bound
+        claim = dataclasses.replace(result.certificate, duals=forged)
+        assert not dataclasses.replace(result, certificate=claim).verify()
+    loop = tree["parent"].copy()
+    loop[-1] = count - 1
+    for broken in ({**tree, "parent": loop}, {**tree, "duals": []}, {"parent": [0]}):
+        claim = dataclasses.replace(result.certificate, duals=broken)
+        assert not dataclasses.replace(result, certificate=claim).verify()
+
+
+def test_limits_leave_the_best_bound_so_far():
+    problem = hard(60)
+    result = mm.solve(problem, BranchAndBound(gap=1e-12), seed=0, time_limit=1.5)
+    assert result.status in (Status.TIME_LIMIT, Status.CERTIFIED)
+    assert sum(result.timing.values()) < 5.0
+    assert 0 <= result.gap < 0.05 and result.verify()
+    short = mm.solve(problem, BranchAndBound(), seed=0, max_iter=3)
+    assert len(short.history) == 3 and short.verify()
+
+
+def test_a_wider_gap_needs_fewer_steps():
+    tight = mm.solve(hard(), BranchAndBound(gap=1e-6), seed=0)
+    loose = mm.solve(hard(), BranchAndBound(gap=1e-2), seed=0)
+    assert len(loose.history) < len(tight.history)
+    assert loose.gap <= 1e-2
+
+
+def test_decisions_that_contradict_one_another_leave_nothing():
+    lq = hard(10).offer(LabelQuadratic)
+    with pytest.raises(InfeasibleError):
+        lift_of(decided(lq, [(0, 1, True), (1, 2, True), (0, 2, False)]))
+    with pytest.raises(InfeasibleError):  # two clusters cannot keep three samples apart
+        lift_of(decided(lq, [(0, 1, False), (1, 2, False), (0, 2, False)]))
+
+
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("same", [True, False])
+def test_children_begin_near_the_bound_of_their_parent(k, same):
+    X, _ = mm.datasets.load("iris")
+    lq = LeastSquares(X[::6], k, kernel=WIDE, lam=0.1).offer(LabelQuadratic)
+    lift = lift_of(lq)
+    out = run(RegularizedDual(), lift, None, np.random.default_rng(0), max_iter=25)
+    child = decided(lq, [(0, 7, same)])
+    below = lift_of(child)
+    below = dataclasses.replace(below, groups=below.groups[child.groups],
+                                signs=below.signs[child.groups])
+    parent, start = lift.lower(out.duals), below.lower(inherited(lift, below, out.duals))
+    random = below.lower({"u": np.full(below.m, np.abs(below.R).sum(axis=1).max())})
+    assert start >= parent - 0.1 * (parent - random)
+    best = lift_of(child).lower(run(RegularizedDual(), lift_of(child), None,
+                                    np.random.default_rng(0)).duals)
+    assert start <= best + 1e-3 * abs(best)
