@@ -45,7 +45,9 @@ def eig_bound(f: Any, options: dict[str, Any], duals: dict[str, Any]) -> float:
     k, w = lq.k, lq.weights.astype(np.float64)
     n = float(w.sum())
     t = float(duals["t"]) if lq.matrix.is_dense else 0.0
-    t = t if 0.0 < t < math.inf else 0.0
+    if math.isinf(t):
+        return -math.inf
+    t = t if t > 0.0 else 0.0
     E = _scaled(lq, t)
     top = largest_eigenvalue(E)
     shifted = -E

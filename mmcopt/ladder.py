@@ -25,7 +25,7 @@ INTERIOR = 1200  # samples up to which the interior point is used, beyond which 
 BRANCHING = 600  # samples up to which cuts and branching are worth their time
 GAP = 1e-4  # relative gap at which labels count as optimal
 SEEDED = 12  # steps of the default search that begins at rounded labels
-LARGE = {"evaluations": 40, "shrink": 0.6}  # of RegularizedDual, where an evaluation takes long
+LARGE = {"evaluations": 20, "shrink": 0.6}  # of RegularizedDual, where an evaluation takes long
 
 
 @dataclass
