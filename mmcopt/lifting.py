@@ -25,7 +25,7 @@ from mmcopt.capabilities import Capability, LabelQuadratic
 from mmcopt.constraints import square_sums
 from mmcopt.errors import BackendError, InfeasibleError
 from mmcopt.linalg import UNIT, proved_psd_shift
-from mmcopt.matrices import require_memory
+from mmcopt.matrices import require_memory, spoken
 
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]
@@ -341,6 +341,23 @@ def orthogonal(S: Floats, b: Floats) -> Floats:
     return np.asarray((out + out.T) / 2)
 
 
+# ---------------------------------------------------------------- room and time
+
+
+def _require_arrays(m: int) -> None:
+    require_memory(8.0 * 4 * m**2, f"the matrix of the semidefinite relaxation over {m} nodes",
+                   "use relax('eig').")
+
+
+def require_room(lift: Lift, solver: str, matrices: int, seconds: float, way_out: str) -> None:
+    """Refuse, before it starts, what needs more m x m matrices than there is memory for.
+
+    ``seconds`` is what it would take, about.
+    """
+    require_memory(8.0 * matrices * lift.m**2, f"{solver} on {lift.m} x {lift.m} matrices "
+                   f"(about {spoken(seconds)})", way_out)
+
+
 # ---------------------------------------------------------------- from a label problem
 
 
@@ -351,8 +368,7 @@ def binary_lift(lq: LabelQuadratic) -> Lift:
     """
     groups, signs = signed_groups(lq)
     m = int(groups.max()) + 1
-    require_memory(8.0 * 6 * m**2, f"the semidefinite relaxation over {m} x {m} matrices",
-                   "use relax('eig').")
+    _require_arrays(m)
     W = lq.matrix.dense()
     if m < lq.n or (signs < 0).any():
         from scipy.sparse import csr_matrix
@@ -418,8 +434,7 @@ def partition_lift(lq: LabelQuadratic, *, cone: str = "centred") -> Lift:
         groups[held] = held[0]
     groups = np.unique(groups, return_inverse=True)[1].astype(np.int64).reshape(-1)
     m = int(groups.max()) + 1
-    require_memory(8.0 * 12 * m**2, f"the semidefinite relaxation over {m} x {m} matrices",
-                   "use relax('eig').")
+    _require_arrays(m)
     if m < lq.n:
         merged = lq.contract(groups)
         W, weights, fixed, apart = merged.matrix.dense(), merged.weights, merged.fixed, merged.apart

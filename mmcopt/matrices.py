@@ -45,6 +45,13 @@ def human(size: float) -> str:
     return f"{size:.3g} TiB"
 
 
+def spoken(seconds: float) -> str:
+    """``spoken(90)`` is "2 min"."""
+    if seconds < 60:
+        return f"{max(seconds, 0.01):.2g} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.0f} h"
+
+
 def require_memory(size: float, what: str, way_out: str) -> None:
     """Raise a `ResourceError` when ``size`` bytes are more than the machine has free."""
     free = available_memory()

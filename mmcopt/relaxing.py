@@ -118,7 +118,7 @@ class Relaxations(dict[str, str | None]):
         return [kind for kind, why in self.items() if why is None]
 
     def __str__(self) -> str:
-        from mmcopt.matrices import human
+        from mmcopt.matrices import human, spoken
 
         width = max(map(len, self), default=0)
         lines = []
@@ -131,13 +131,6 @@ class Relaxations(dict[str, str | None]):
         return "\n".join(lines)
 
     __repr__ = __str__
-
-
-def spoken(seconds: float) -> str:
-    """``spoken(90)`` is "2 min"."""
-    if seconds < 60:
-        return f"{max(seconds, 0.01):.2g} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.0f} h"
 
 
 # ---------------------------------------------------------------- relaxations that are a lift

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mmcopt.capabilities import Capability
 from mmcopt.checks import hyper, integer, real
 from mmcopt.errors import BackendError
-from mmcopt.lifting import Lift
+from mmcopt.lifting import Lift, require_room
 from mmcopt.result import Status
 from mmcopt.solving import Progress, Solver
 
@@ -80,6 +80,8 @@ class InteriorPoint(Solver):
     def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
         lift = f.offer(Lift)
         m, b = lift.m, lift.b
+        require_room(lift, "InteriorPoint", 12, 2e-7 * m**3, "LowRank needs a tenth of that, and "
+                     "relax('eig') least.")
         P = None
         if lift.flat:
             P = np.linalg.qr(np.column_stack([b, np.eye(m)[:, 1:]]))[0][:, 1:]

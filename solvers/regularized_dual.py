@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mmcopt.capabilities import Capability
 from mmcopt.checks import hyper, integer, optional, real
-from mmcopt.lifting import Cuts, Duals, Lift, orthogonal
+from mmcopt.lifting import Cuts, Duals, Lift, orthogonal, require_room
 from mmcopt.linalg import largest_eigenvalue
 from mmcopt.result import Status
 from mmcopt.solving import Progress, Solver, out_of_time
@@ -171,6 +171,8 @@ class RegularizedDual(Solver):
         lift = f.offer(Lift)
         if isinstance(init, _Dual):
             return self._progress(lift, init)
+        require_room(lift, "RegularizedDual", 60 if lift.bounded else 20, 5e-7 * lift.m**3,
+                     "use relax('sdp') with LowRank for two clusters, or relax('eig').")
         duals = dict(init) if isinstance(init, dict) else {}
         X = np.eye(lift.m) * lift.top
         alpha = self.start * float(np.linalg.norm(lift.R)) / lift.m

@@ -7,6 +7,7 @@ import pytest
 
 import mmcopt as mm
 from mmcopt import ladder
+from mmcopt.errors import ResourceError
 from mmcopt.formulations import LeastSquares
 from mmcopt.kernels import Gaussian
 from mmcopt.result import Status
@@ -112,3 +113,23 @@ def test_one_cluster_and_no_relaxation_are_no_errors():
 def test_progress_prints_lines(capsys):
     mm.solve(PROBLEM, seed=0).certify(time_limit=0.5, progress=True)
     assert "bound" in capsys.readouterr().err
+
+
+def test_what_does_not_fit_is_refused_before_it_starts_with_a_way_out(monkeypatch):
+    relaxed = {kind: PROBLEM.relax(kind) for kind in ("sdp", "sdp+cuts")}
+    for problem in relaxed.values():
+        problem.lift  # noqa: B018
+    monkeypatch.setattr("mmcopt.matrices.available_memory", lambda: 300_000)
+    with pytest.raises(ResourceError) as e:
+        mm.solve(relaxed["sdp"], "InteriorPoint")
+    assert str(e.value) == ("InteriorPoint on 60 x 60 matrices (about 0.043 s) needs 338 KiB, and "
+                            "293 KiB are free; LowRank needs a tenth of that, and relax('eig') "
+                            "least.")
+    with pytest.raises(ResourceError, match=r"relax\('sdp'\) with LowRank"):
+        mm.solve(relaxed["sdp+cuts"], "RegularizedDual")
+    monkeypatch.setattr("mmcopt.matrices.available_memory", lambda: 100_000)
+    with pytest.raises(ResourceError, match=r"over 60 nodes needs 112 KiB.*; use relax\('eig'\)"):
+        PROBLEM.replace(lam=0.2).relax("sdp").lift  # noqa: B018
+    first = mm.evaluate(PROBLEM, np.arange(60) % 2)
+    result = first.certify()
+    assert result.lower_bound == first.lower_bound and "relax('eig')" in result.message
