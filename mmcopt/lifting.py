@@ -159,9 +159,14 @@ class Lift(Capability):
         return self.square <= 1e-12 * float(np.abs(self.b).sum()) ** 2
 
     @property
-    def plain(self) -> bool:
-        """Whether there is nothing but the diagonal and ``b'Xb <= square``."""
-        return not (self.bounded or self.rows.size or self.pairs.size or self.square_low > 0)
+    def extras(self) -> str | None:
+        """What there is besides the diagonal and ``b'Xb <= square``, as a refusal; or None."""
+        if self.cuts:
+            return "it handles no cuts; RegularizedDual does."
+        if self.bounded or self.rows.size or self.pairs.size or self.square_low > 0:
+            return ("it handles the diagonal and one balance only, and this program has more rows; "
+                    "RegularizedDual and Conic take them.")
+        return None
 
     # ------------------------------------------------------------ values
 
@@ -195,7 +200,8 @@ class Lift(Capability):
             coef.append(np.full(len(q) * a.size, -1.0))
             span = self.top - self.floor
             right.append(np.full(len(q), -span - a.size * self.floor))
-        return Entries(*(np.concatenate(p) for p in (cut, i, j, coef, right)))
+        return Entries(np.concatenate(cut), np.concatenate(i), np.concatenate(j),
+                       np.concatenate(coef), np.concatenate(right))
 
     def violation(self, X: Floats, cuts: Cuts | None = None) -> float:
         """Largest violation of a constraint by X, the smallest eigenvalue included."""

@@ -188,7 +188,8 @@ class Conic(Solver):
         import cvxpy as cp
 
         options = {**dict.fromkeys(self._backend.tols, self._tol), **dict(self._backend.options)}
-        started, cause, status = time.perf_counter(), None, "solver_error"
+        started = compiled = solved = time.perf_counter()
+        cause, status = None, "solver_error"
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # "may be inaccurate": the history says so
             try:
@@ -235,7 +236,7 @@ def semidefinite_orders(problem: Any) -> list[int]:
     Atoms such as lambda_max count as one cone of the longest side of a variable.
     """
     from cvxpy.atoms import PSD_ATOMS
-    from cvxpy.constraints import PSD
+    from cvxpy.constraints.psd import PSD
 
     orders = [int(c.args[0].shape[0]) for c in problem.constraints if isinstance(c, PSD)]
     orders += [int(v.shape[0]) for v in problem.variables() if v.is_psd() or v.is_nsd()]

@@ -67,15 +67,7 @@ class InteriorPoint(Solver):
     max_steps: int = hyper(100, integer(1), "steps after which it gives up")
 
     def refuses(self, f: Any) -> str | None:
-        reason = super().refuses(f)
-        if reason is not None:
-            return reason
-        if f.offer(Lift).cuts:
-            return "it handles no cuts; RegularizedDual does."
-        if not f.offer(Lift).plain:
-            return ("it handles the diagonal and one balance only, and this program has more rows; "
-                    "RegularizedDual and Conic take them.")
-        return None
+        return super().refuses(f) or f.offer(Lift).extras
 
     def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
         lift = f.offer(Lift)

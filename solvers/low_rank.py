@@ -67,17 +67,10 @@ class LowRank(Solver):
     max_sweeps: int = hyper(20_000, integer(1), "sweeps after which it stops")
 
     def refuses(self, f: Any) -> str | None:
-        reason = super().refuses(f)
-        if reason is not None:
-            return reason
-        if f.offer(Lift).cuts:
-            return "it handles no cuts; RegularizedDual does."
-        if f.offer(Lift).flat:
+        reason = super().refuses(f) or f.offer(Lift).extras
+        if reason is None and f.offer(Lift).flat:
             return "clusters of equal size leave it no room to move t; InteriorPoint takes them."
-        if not f.offer(Lift).plain:
-            return ("it handles the diagonal and one balance only, and this program has more rows; "
-                    "RegularizedDual and Conic take them.")
-        return None
+        return reason
 
     def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
         lift = f.offer(Lift)

@@ -14,11 +14,12 @@ import pytest
 hypothesis.settings.register_profile("mmcopt", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("mmcopt")
 
-# What tests share is a module by that name; pytest's import mode puts no folder on sys.path.
-_spec = importlib.util.spec_from_file_location("instances",
-                                               pathlib.Path(__file__).with_name("instances.py"))
-sys.modules["instances"] = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(sys.modules["instances"])
+# What tests share are modules by these names; pytest's import mode puts no folder on sys.path.
+for _name in ("instances", "relaxed"):
+    _spec = importlib.util.spec_from_file_location(
+        _name, pathlib.Path(__file__).with_name(f"{_name}.py"))
+    sys.modules[_name] = importlib.util.module_from_spec(_spec)
+    _spec.loader.exec_module(sys.modules[_name])
 
 if os.environ.get("MMCOPT_DATA"):  # tests may change the working directory
     os.environ["MMCOPT_DATA"] = str(pathlib.Path(os.environ["MMCOPT_DATA"]).expanduser().absolute())

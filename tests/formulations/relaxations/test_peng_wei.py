@@ -2,13 +2,13 @@
 
 import functools
 import itertools
-import warnings
 
 import numpy as np
 import pytest
+from relaxed import program, solved
 
 import mmcopt as mm
-from mmcopt.capabilities import Bounded, ConvexProgram, LabelQuadratic
+from mmcopt.capabilities import Bounded, LabelQuadratic
 from mmcopt.errors import IncompatibleError
 from mmcopt.formulations import Diffrac, LeastSquares
 from mmcopt.formulations.relaxations import PengWei
@@ -17,19 +17,6 @@ from mmcopt.kernels import Gaussian, Linear
 RELAXED = PengWei.examples()
 CASES = pytest.mark.parametrize("r", RELAXED, ids=range(len(RELAXED)))
 X = np.random.default_rng(0).standard_normal((10, 2))
-
-
-def solved(problem):
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Solution may be inaccurate")
-        problem.solve(solver="CLARABEL")
-    return problem.value
-
-
-@functools.cache
-def program(r):
-    p = r.offer(ConvexProgram).build(None)
-    return solved(p.problem), p.point(), p.duals()
 
 
 @functools.cache
