@@ -23,13 +23,17 @@ start here
   mmcopt demo                                   several solvers on the digits 3 and 8, a picture
   mmcopt solve iris --kernel gaussian:width=0.5 cluster a data set
   mmcopt compare moons --solvers shaking,tabu   solvers side by side, each from five seeds
-  mmcopt describe                               what there is: problems, solvers, data
+  mmcopt solve moons --certify 20               ... and see the lower bound climb
+  mmcopt describe                               what there is: problems, relaxations, solvers, data
   mmcopt COMMAND --help                         options and more examples
 
 reading the numbers
   objective    what is minimised; lower is better
   lower bound  no labelling at all can have a lower objective: proved, and checked again
   gap          (objective - bound) / |objective|: how far from optimal the answer can be at most
+  level        a step of the ladder that raises the bound: eig (an eigenvalue), sdp and partition
+               (semidefinite relaxations), +cuts, branch-and-bound, enumeration; what each brought,
+               and when, is shown while it climbs and in a table afterwards
 
 exit codes: 0 done, 1 a solver failed, 2 bad input, 130 interrupted (what was done is printed)
 """
@@ -50,6 +54,10 @@ examples
   mmcopt solve digits:3,8 --sizes 0.2 --time-limit 5 --out labels.csv
   mmcopt solve my.csv -k 4 --kernel '0.3*linear+gaussian:width=1' --save run.npz --certify 30
   mmcopt solve moons --solver shaking,polish=false --restarts 10 --json
+  mmcopt solve gaussians:n=60,distance=2 --solver BranchAndBound    a proof
+
+--certify climbs the ladder of bounds: eigenvalue, semidefinite relaxations, cuts, branch and bound.
+Ctrl-C ends the climb and keeps the best so far.
 
 {DATA}
 
@@ -62,11 +70,23 @@ examples
   mmcopt compare digits:3,8 --solvers shaking,tabu,memetic --seeds 10 --time-limit 2
   mmcopt compare moons --solvers tabu,length=5,tabu,length=50 --save table.md --certify 30
 
-Kernels, matrices and compiled loops are made before the clocks start.
+Kernels, matrices and compiled loops are made before the clocks start. --certify raises the bound of
+the problem once, from the best labels found; it holds for the labels of all solvers.
 
 {DATA}
 
 {KERNEL}
+"""
+
+
+CERTIFY = """\
+examples
+  mmcopt solve iris --save run.npz
+  mmcopt certify run.npz --seconds 60 --save tighter.npz --plot ladder.png
+
+The levels, from cheap to dear: an eigenvalue; semidefinite relaxations (max-cut for two clusters,
+partition for more); the same with cuts; branch and bound; enumeration where the labelings are few.
+The bound is shown as it climbs, and in a table with a row for each level. Ctrl-C keeps the best.
 """
 
 
@@ -111,7 +131,7 @@ def _problem_options(parser: Any) -> None:
 
 def _output_options(parser: Any) -> None:
     parser.add_argument("--certify", type=float, metavar="SECONDS",
-                        help="tighten the lower bound for this long")
+                        help="raise the lower bound for this long, and show how it climbs")
     parser.add_argument("--plot", metavar="FILE", help="write a picture (.png, .pdf, .svg)")
     parser.add_argument("--json", action="store_true",
                         help="print one JSON object to standard output and nothing else")
@@ -149,18 +169,20 @@ def _compare_parser(commands: Any) -> None:
 
 
 def _other_parsers(commands: Any) -> None:
-    p = _add(commands, "describe", "what a problem, a solver or a data set is",
+    p = _add(commands, "describe", "what a problem, a relaxation, a solver or a data set is",
              "examples\n  mmcopt describe\n  mmcopt describe LeastSquares\n"
-             "  mmcopt describe shaking\n  mmcopt describe digits:3,8\n\n" + DATA)
-    p.add_argument("name", nargs="?", metavar="FORMULATION|SOLVER|DATA",
+             "  mmcopt describe sdp+cuts\n  mmcopt describe shaking\n"
+             "  mmcopt describe digits:3,8\n\n" + DATA)
+    p.add_argument("name", nargs="?", metavar="FORMULATION|KIND|SOLVER|DATA",
                    help="without it: what there is")
 
-    p = _add(commands, "certify", "check a saved run again and tighten its bound",
-             "examples\n  mmcopt solve iris --save run.npz\n"
-             "  mmcopt certify run.npz --seconds 60 --save tighter.npz")
+    p = _add(commands, "certify", "check a saved run again and raise its bound",
+             CERTIFY)
     p.add_argument("run", metavar="RUN.npz", help="written by mmcopt solve --save")
     p.add_argument("--seconds", type=float, default=60.0, metavar="S", help="default: %(default)s")
     p.add_argument("--save", metavar="FILE.npz", help="write the run with its new bound")
+    p.add_argument("--plot", metavar="FILE",
+                   help="draw the bounds against time (.png, .pdf, .svg)")
     p.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
 
     p = _add(commands, "reproduce", "the tables of a paper beside ours",

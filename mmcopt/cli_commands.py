@@ -15,6 +15,7 @@ import numpy as np
 from mmcopt import datasets, metrics, registry, saving
 from mmcopt.checks import is_sparse, optional, real
 from mmcopt.cli_input import parse_kernel, parse_sizes, parse_solvers
+from mmcopt.cli_ladder import LadderWatch, climb, show_ladder, thinned
 from mmcopt.cli_show import LiveWatch, note, say, show_json, show_table
 from mmcopt.comparing import compare as run_comparison
 from mmcopt.comparison import check_suffix
@@ -126,7 +127,7 @@ def solve(args: Namespace) -> int:
                         progress=live)
     interrupted = result.status is Status.INTERRUPTED
     if args.certify is not None and not interrupted:
-        result = result.certify(time_limit=args.certify)
+        result, interrupted = climb(result, args.certify, quiet=args.json)
     _write_labels(args.out, result)
     if args.save:
         result.save(args.save)
@@ -136,6 +137,8 @@ def solve(args: Namespace) -> int:
         show_json(_solve_facts(args, problem, result, y))
     else:
         _show_result(args, result, y)
+        if interrupted:
+            say("Interrupted: these are the best labels so far.")
     return INTERRUPTED if interrupted else DONE
 
 
@@ -144,7 +147,7 @@ def _solve_facts(args: Namespace, problem: Any, result: Result, y: Any) -> dict[
             "k": problem.n_clusters, "kernel": repr(problem.kernel), "lam": problem.lam,
             "seed": args.seed, **_facts(result), **_scores(y, result.labels),
             "sizes": np.bincount(problem.labels(result.point), minlength=problem.n_clusters),
-            "timing": result.timing, "labels": result.labels}
+            "timing": result.timing, "ladder": thinned(result.ladder), "labels": result.labels}
 
 
 def _write_labels(path: str | None, result: Result) -> None:
@@ -172,9 +175,8 @@ def _show_result(args: Namespace, result: Result, y: Any) -> None:
                                               ("picture in", args.plot)) if path]
     width = max(len(name) for name, _ in lines)
     say(*(f"  {name:<{width}}  {text}" for name, text in lines))
+    show_ladder(result.ladder)
     say(sentence_on_bound(result))
-    if result.status is Status.INTERRUPTED:
-        say("Interrupted: these are the best labels so far.")
 
 
 # ---------------------------------------------------------------- compare
@@ -192,20 +194,23 @@ def compare(args: Namespace) -> int:
         say(about)
         if args.verbose:
             say("", problem, "")
-    watch = False if args.json else LiveWatch()
+    live = False if args.json else LiveWatch()
     table = run_comparison({args.data: problem}, solvers, seeds=args.seeds, y=y,
-                           time_limit=args.time_limit, n_jobs=args.jobs, progress=watch)
+                           time_limit=args.time_limit, n_jobs=args.jobs, progress=live)
     if args.certify is not None and not table.interrupted:
-        table.certify(time_limit=args.certify)
+        with LadderWatch(args.certify, quiet=args.json) as watch:
+            table.certify(time_limit=args.certify, progress=watch)
     if args.save:
         table.save(args.save)
     if args.plot and any(r is not None for r in table.results):
         _picture(table.plot, args.plot)
     if args.json:
-        show_json({"data": args.data, "n": problem.n, "k": problem.n_clusters, **table.as_dict()})
+        show_json({"data": args.data, "n": problem.n, "k": problem.n_clusters,
+                   "ladder": thinned(table.ladders.get(args.data, ())), **table.as_dict()})
     else:
         show_table(table.summary(), table.shown())
         say(*table.notes())
+        show_ladder(table.ladders.get(args.data, ()))
         found = table.best(args.data)
         if found is not None:
             say(sentence_on_bound(found))
@@ -223,31 +228,38 @@ def compare(args: Namespace) -> int:
 def certify(args: Namespace) -> int:
     """Verify a saved run, tighten its bound, verify again."""
     real(0).check("--seconds", "S", args.seconds)
-    _writable(args.save)
+    _writable(args.save, args.plot)
+    _check_picture(args.plot)
     before = saving.load(args.run)
     report = before.verify()
     if not report:
         bad = "; ".join(f"{c.name}: {c.detail}" for c in report.checks if not c.ok)
         raise DataError(f"{args.run} does not verify: {bad}.")
-    after = before.certify(time_limit=args.seconds)
+    after, interrupted = climb(before, args.seconds, quiet=args.json)
     again = after.verify()
     if args.save:
         after.save(args.save)
+    if args.plot:
+        _picture(lambda: after.plot(kind="ladder"), args.plot)
+    code = INTERRUPTED if interrupted else DONE if again else FAILED
     if args.json:
         show_json({"run": args.run, "verified": bool(again), "before": _facts(before),
-                   "after": _facts(after),
+                   "after": _facts(after), "ladder": thinned(after.ladder),
                    "checks": [dataclasses.asdict(c) for c in again.checks]})
-        return DONE if again else FAILED
+        return code
     say(f"{args.run}: {before.summary()}", "", "checked again, without any solver:",
         *(f"  {line}" for line in str(again).splitlines()), "")
     columns = ["", "objective", "lower_bound", "gap", "status"]
     show_table([{"": name, "objective": r.objective, "lower_bound": r.lower_bound, "gap": r.gap,
                  "status": str(r.status)} for name, r in (("saved", before), ("now", after))],
                columns)
+    show_ladder(after.ladder)
     if "better labels" in after.message:
         say(f"Note: {after.message}.")
     say(sentence_on_bound(after))
-    return DONE if again else FAILED
+    if interrupted:
+        say("Interrupted: this is the best bound so far.")
+    return code
 
 
 def reproduce(args: Namespace) -> int:
@@ -273,17 +285,19 @@ def reproduce(args: Namespace) -> int:
 
 
 def describe(args: Namespace) -> int:
-    """Describe a formulation, a solver or a data set, or list them all."""
+    """Describe a formulation, a relaxation, a solver or a data set, or list them all."""
     if args.name is None:
         _list_all()
         return DONE
     kinds = {**{n.lower(): c for n, c in registry.formulations().items()},
-             **{n.lower(): c for n, c in registry.solvers().items()}}
+             **{n.lower(): c for n, c in registry.solvers().items()}, **registry.relaxations()}
     cls = kinds.get(args.name.lower())
     if cls is None:
         _describe_data(args.name)
     elif cls.__name__ in registry.solvers():
         _describe_solver(cls)
+    elif getattr(cls, "kind", ""):
+        _describe_relaxation(cls)
     else:
         _describe_formulation(cls)
     return DONE
@@ -294,7 +308,10 @@ def _first_line(cls: Any) -> str:
 
 
 def _list_all() -> None:
-    for title, table in (("problems", registry.formulations()), ("solvers", registry.solvers())):
+    problems = {n: c for n, c in registry.formulations().items() if not getattr(c, "kind", "")}
+    for title, table in (("problems", problems),
+                         ("relaxations, which bound problems", registry.relaxations()),
+                         ("solvers", registry.solvers())):
         say(f"{title}:")
         width = max(map(len, table))
         say(*(f"  {name:<{width}}  {_first_line(cls)}" for name, cls in table.items()), "")
@@ -307,9 +324,30 @@ def _describe_formulation(cls: Any) -> None:
     say(cls.__name__, "", inspect.getdoc(cls), "")
     examples = cls.examples()
     if examples:
-        say("A small instance, as it prints itself:", "", examples[0], "",
-            f"Solvers (the default is {cls.default_solver}), and why the others do not fit it:", "",
-            registry.fits(examples[0]))
+        say("A small instance, as it prints itself:", "", examples[0], "")
+        _say_solvers(cls, examples[0])
+        kinds = examples[0].relaxations()
+        if kinds.kinds:
+            say("", "Relaxations of it, problem.relax(kind); mmcopt describe KIND tells more:", "",
+                kinds)
+
+
+def _say_solvers(cls: Any, example: Any) -> None:
+    say(f"Solvers (the default is {cls.default_solver}), and why the others do not fit it:", "",
+        registry.fits(example))
+
+
+def _describe_relaxation(cls: Any) -> None:
+    say(f"{cls.kind}: {cls.__name__}", "", inspect.getdoc(cls), "")
+    if cls.tightness:
+        say(f"How tight: {cls.tightness}.")
+    if not cls.bounds_problem:
+        say("It bounds a relative of the problem and not the problem itself.")
+    say(f"In Python: relaxed = problem.relax({cls.kind!r}); mm.solve(relaxed).lower_bound", "")
+    examples = cls.examples()
+    if examples:
+        say("A small instance, as it prints itself:", "", examples[0], "")
+        _say_solvers(cls, examples[0])
 
 
 def _describe_solver(cls: Any) -> None:
@@ -327,7 +365,8 @@ def _describe_data(name: str) -> None:
         X, y = datasets.load(name)
     except MMCError as e:
         raise DataError(f"{e} Problems and solvers to describe: "
-                        f"{', '.join([*registry.formulations(), *registry.solvers()])}.") from e
+                        f"{', '.join([*registry.formulations(), *registry.solvers()])}; "
+                        f"relaxations: {', '.join(registry.relaxations())}.") from e
     n, d = X.shape
     kind = f"sparse, {X.nnz / (n * d):.2%} of the entries stored" if is_sparse(X) else str(X.dtype)
     values = X.data if is_sparse(X) else np.asarray(X)

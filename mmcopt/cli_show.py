@@ -40,11 +40,11 @@ def show_json(value: Any) -> None:
     print(as_json(value), flush=True)
 
 
-WRAPPED = ("problem", "allowed", "meaning")  # columns of words; numbers are never broken
+WRAPPED = ("problem", "allowed", "meaning", "what it is")  # words; numbers are never broken
 
 
-def show_table(rows: Sequence[Row], columns: Sequence[str], title: str | None = None) -> None:
-    """Print rows as a rich table."""
+def table_of(rows: Sequence[Row], columns: Sequence[str], title: str | None = None) -> Any:
+    """Rows as a rich table."""
     from rich import box
     from rich.table import Table
 
@@ -55,7 +55,12 @@ def show_table(rows: Sequence[Row], columns: Sequence[str], title: str | None = 
                          no_wrap=c not in WRAPPED)
     for row in rows:
         table.add_row(*(cell(c, row.get(c)) for c in columns))
-    console().print(table)
+    return table
+
+
+def show_table(rows: Sequence[Row], columns: Sequence[str], title: str | None = None) -> None:
+    """Print rows as a rich table."""
+    console().print(table_of(rows, columns, title))
 
 
 class LiveWatch(Watch):

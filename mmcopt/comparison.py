@@ -13,7 +13,7 @@ import numpy as np
 from mmcopt.errors import BackendError, IncompatibleError, MMCError, ParameterError
 from mmcopt.metrics import adjusted_rand_index
 from mmcopt.modeling import Formulation
-from mmcopt.result import FEASIBLE, Result, Status
+from mmcopt.result import FEASIBLE, Result, Rung, Status
 from mmcopt.tables import as_json, markdown_table, text_table
 
 COLUMNS: tuple[str, ...] = ("problem", "solver", "seed", "status", "objective", "lower_bound",
@@ -30,7 +30,8 @@ class Comparison:
 
     ``rows`` and ``results`` run in parallel (the result of a failed run is None). ``refused``
     lists (problem, solver, reason) of the pairs that do not fit, ``failures`` those that broke
-    down, and ``interrupted`` says that Ctrl-C ended the comparison early.
+    down, and ``interrupted`` says that Ctrl-C ended the comparison early. ``ladders`` holds, by
+    problem, what `certify` knew when.
     """
 
     def __init__(self, problems: Mapping[str, Formulation],
@@ -42,6 +43,7 @@ class Comparison:
         self.refused: list[tuple[str, str, str]] = []
         self.failures: list[tuple[str, str, str]] = []
         self.interrupted = False
+        self.ladders: dict[str, tuple[Rung, ...]] = {}
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -84,23 +86,31 @@ class Comparison:
                  if row["problem"] == problem and r is not None and r.feasible]
         return min(found, key=lambda r: r.objective, default=None)
 
-    def certify(self, *, time_limit: float | None = None) -> Comparison:
-        """Tighten the bound of each problem and give it to all of its rows.
+    def certify(self, *, time_limit: float | None = None, progress: Any = None) -> Comparison:
+        """Tighten the bound of each problem, for ``time_limit`` seconds each, for all of its rows.
 
-        A bound speaks about the problem, so it holds whichever solver found the labels. Better
-        labels met on the way become a row of their own.
+        A bound speaks about the problem, so it is climbed once, from the best labels, and holds
+        whichever solver found the labels. Better labels met on the way become a row of their own.
+        ``progress`` is that of `Result.certify`. Ctrl-C keeps the bounds so far.
         """
-        share = None if time_limit is None else time_limit / len(self.problems)
         for name in self.problems:
             found = self.best(name)
             if found is None:
                 continue
             started = time.perf_counter()
-            tight = found.certify(time_limit=share, improve=False)
+            try:
+                tight = found.certify(time_limit=time_limit, improve=False, progress=progress)
+            except KeyboardInterrupt:  # before the first level
+                self.interrupted = True
+                break
+            self.ladders[name] = tight.ladder
             if tight.incumbent is not None:
                 self.append(name, "found while certifying", None, tight.incumbent, None,
                              time.perf_counter() - started)
             self._raise_bounds(name, tight)
+            if tight.message.startswith("interrupted"):
+                self.interrupted = True
+                break
         return self
 
     def _raise_bounds(self, problem: str, tight: Result) -> None:
@@ -109,7 +119,7 @@ class Comparison:
                 continue
             if r.lower_bound is None or r.lower_bound < tight.lower_bound:
                 r = dataclasses.replace(r, lower_bound=tight.lower_bound,
-                                        certificate=tight.certificate)
+                                        certificate=tight.certificate, ladder=tight.ladder)
             if r.status is not Status.EVALUATED and r.gap is not None and r.gap <= 1e-4:
                 r = dataclasses.replace(r, status=Status.CERTIFIED)
             self.results[i] = r
@@ -149,7 +159,7 @@ class Comparison:
                 f"(violation {r['violation']:g}), so it has no gap"
                 for r in self.rows if r["violation"] is not None and not _feasible(r)]
         if self.interrupted:
-            out.append("interrupted: the table holds the runs that were done")
+            out.append("interrupted: the table holds what was done by then")
         return list(dict.fromkeys(out))
 
     def shown(self) -> list[str]:

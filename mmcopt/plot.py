@@ -16,14 +16,16 @@ from numpy.typing import NDArray
 from mmcopt.checks import is_sparse
 from mmcopt.comparison import Comparison, is_hit
 from mmcopt.errors import BackendError, DataError, ParameterError
-from mmcopt.result import Result
+from mmcopt.proofs import ProofTree, proof_tree
+from mmcopt.result import Result, Rung
 
-__all__ = ["plot_comparison", "plot_history", "plot_result"]
+__all__ = ["plot_comparison", "plot_history", "plot_ladder", "plot_result", "plot_tree"]
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#7A5230", "#000000")
 MARKERS = "osD^vPX<>*"
 GREY = "#666666"
 KERNEL_LIMIT = 3000  # samples up to which the kernel matrix is decomposed for a picture
+SHORT = 20  # leaves up to which a tree is drawn
 WIDE = 20.0  # ratio of largest to smallest objective from which its axis is logarithmic
 Floats = NDArray[np.float64]
 
@@ -59,6 +61,16 @@ def _tidy(ax: Any, grid: bool = True) -> None:
 
 
 # ---------------------------------------------------------------- results
+
+
+def draw(result: Result, kind: str, ax: Any = None) -> Any:
+    """Draw one of the pictures of a result: ``"clusters"``, ``"ladder"`` or ``"tree"``."""
+    kinds: dict[str, Callable[..., Any]] = {"clusters": plot_result, "ladder": plot_ladder,
+                                            "tree": plot_tree}
+    if kind not in kinds:
+        raise ParameterError(f"plot: kind must be one of {', '.join(map(repr, kinds))}; "
+                             f"got {kind!r}.")
+    return kinds[kind](result, ax=ax)
 
 
 def plot_result(result: Result, ax: Any = None) -> Any:
@@ -201,13 +213,113 @@ def _objective_scale(ax: Any, values: Floats) -> None:
     ax.set_ylabel("objective")
     values = values[np.isfinite(values)]
     if values.size and values.min() > 0 and values.max() > WIDE * values.min():
-        from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
         ax.set_yscale("log")
-        ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
-        ax.yaxis.set_minor_formatter(NullFormatter())
+        _plain_ticks(ax.yaxis, (1.0, 2.0, 5.0))
         ax.set_ylabel("objective (log scale)")
+
+
+def _plain_ticks(axis: Any, subs: tuple[float, ...]) -> None:
+    """Numbers as people write them on a logarithmic axis."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis.set_major_locator(LogLocator(subs=subs))
+    axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+# ---------------------------------------------------------------- bounds
+
+
+def plot_ladder(result: Result, ax: Any = None) -> Any:
+    """Draw what `Result.certify` knew when: the bound of each level, the best labels, the gap."""
+    rungs = [r for r in result.ladder if np.isfinite(r.lower)]
+    if not rungs:
+        raise DataError("plot: this result has no ladder; result.certify(time_limit=...) climbs "
+                        "one.")
+    (ax,) = _axes(ax)
+    begun = [r.seconds for r in rungs[1:] if r.seconds > 0]
+    first = max(0.5 * min(begun, default=1.0), 1e-3)
+    times = np.maximum([r.seconds for r in rungs], first)
+    lower = np.array([r.lower for r in rungs])
+    upper = np.array([r.upper for r in rungs])
+    known = np.isfinite(upper)
+    ax.fill_between(times, lower, np.where(known, upper, lower), where=known, step="post",
+                    color="#DCDCDC", alpha=0.7, linewidth=0, label=_gap_left(rungs[-1]))
+    ax.step(times, np.where(known, upper, np.nan), where="post", color="black", linewidth=1.8,
+            label="best labels")
+    for level, colour, begin, end in _stretches(rungs):
+        until = min(end + 1, len(rungs))  # up to where the next level begins
+        ax.step(times[begin:until], lower[begin:until], where="post", color=colour, linewidth=2.4)
+        ax.plot(times[begin:end], lower[begin:end], "o", color=colour, markersize=4,
+                label=f"{level}: {lower[end - 1]:.6g}")
+    if times[-1] > 10 * times[0]:
+        ax.set_xscale("log")
+        _plain_ticks(ax.xaxis, (1.0,) if times[-1] > 300 * times[0] else (1.0, 2.0, 5.0))
+    ax.set_xlabel("seconds")
+    ax.set_ylabel("objective")
+    ax.set_title(_title(result), fontsize=10)
+    ax.legend(fontsize=8, loc="lower right", framealpha=0.9)
+    _tidy(ax)
+    return ax
+
+
+def _gap_left(last: Rung) -> str:
+    gap = (last.upper - last.lower) / max(abs(last.upper), 1e-10)
+    return f"gap, {100 * gap:.2g} % in the end" if np.isfinite(gap) else "gap"
+
+
+def _stretches(rungs: Sequence[Rung]) -> list[tuple[str, str, int, int]]:
+    """Levels with a colour, and the first and the next-to-last of their rungs."""
+    out: list[tuple[str, str, int, int]] = []
+    begin = 0
+    for level, group in itertools.groupby(r.level for r in rungs):
+        end = begin + len(list(group))
+        out.append((level, PALETTE[len(out) % (len(PALETTE) - 1)], begin, end))
+        begin = end
+    return out
+
+
+def plot_tree(result: Result, ax: Any = None) -> Any:
+    """Draw the tree of a branch and bound: what was decided into each node, and its bound.
+
+    Only trees of up to 20 leaves are drawn; ``print(mmcopt.proofs.proof_tree(result))`` shows any.
+    """
+    tree = proof_tree(result)
+    leaves, depth = tree.leaves, max(node.depth for node in tree.nodes)
+    if len(leaves) > SHORT:
+        raise DataError(f"plot: the tree has {len(leaves)} leaves, too many to draw (at most "
+                        f"{SHORT}); print(mmcopt.proofs.proof_tree(result)) shows it.")
+    if ax is None:
+        size = (max(6.4, 1.15 * len(leaves)), max(3.2, 0.8 * depth + 1.8))
+        ax = _pyplot().subplots(figsize=size, layout="constrained")[1]
+    (ax,) = _axes(ax)
+    place = {v: float(i) for i, v in enumerate(leaves)}
+    for v in reversed(range(len(tree.nodes))):  # children come after their parents
+        if kids := tree.nodes[v].children:
+            place[v] = float(np.mean([place[c] for c in kids]))
+    looks = {"split": "#E3EEF6", "open": "#F7D9C4"}
+    for v, node in enumerate(tree.nodes):
+        for c in node.children:
+            ax.plot([place[v], place[c]], [-node.depth, -node.depth - 1], color=GREY,
+                    linewidth=1.2, zorder=1)
+        said = node.text.replace(" together", "\ntogether").replace(" apart", "\napart")
+        bound = "" if np.isinf(node.bound) else f"\n{node.bound:.6g}"
+        ax.text(place[v], -node.depth, f"{said}{bound}", ha="center", va="center", fontsize=7.5,
+                bbox={"boxstyle": "round,pad=0.35", "edgecolor": GREY, "linewidth": 0.8,
+                      "facecolor": looks.get(node.end, "#CFE8DC")})
+    _tree_legend(ax, tree, looks)
+    ax.set_xlim(-0.6, len(leaves) - 0.4)
+    ax.set_ylim(-depth - 0.5, 0.5)
+    ax.set_axis_off()
+    ax.set_title(_title(result), fontsize=10)
+    return ax
+
+
+def _tree_legend(ax: Any, tree: ProofTree, looks: dict[str, str]) -> None:
+    for end in dict.fromkeys(node.end for node in tree.nodes):
+        ax.plot([], [], "s", markersize=9, markeredgecolor=GREY, label=end,
+                color=looks.get(end, "#CFE8DC"))
+    ax.legend(fontsize=8, loc="lower left", framealpha=0.9)
 
 
 # ---------------------------------------------------------------- comparisons

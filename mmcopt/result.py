@@ -196,11 +196,14 @@ class Result:
 
         save(self, path, data=data)
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the clusters in the plane; returns the matplotlib axes."""
-        from mmcopt.plot import plot_result
+    def plot(self, ax: Any = None, *, kind: str = "clusters") -> Any:
+        """Draw the ``"clusters"`` in the plane, the ``"ladder"`` of bounds, or the ``"tree"``.
 
-        return plot_result(self, ax=ax)
+        Returns the matplotlib axes.
+        """
+        from mmcopt.plot import draw
+
+        return draw(self, kind, ax)
 
     def summary(self) -> str:
         """One line: solver, problem, status, objective, bound and gap, steps, seconds."""

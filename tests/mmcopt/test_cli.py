@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 import mmcopt as mm
-from mmcopt import cli_demo
+from mmcopt import cli_demo, cli_ladder
 from mmcopt.cli import main
 from mmcopt.cli_input import parse_kernel, parse_sizes, parse_solvers
 from mmcopt.errors import BackendError, ParameterError
 from mmcopt.kernels import Cosine, Gaussian, Laplacian, Linear, Polynomial
+from mmcopt.result import Rung
 from mmcopt.solvers import BruteForce, Shaking, Tabu
 
 TINY = "gaussians:n=10,distance=4,seed=0"
@@ -147,6 +148,120 @@ def test_certify_refuses_a_forged_run(run, tmp_path):
     assert (code, out) == (2, "") and "does not verify: bound: claimed 5.19" in err
 
 
+# ---------------------------------------------------------------- the ladder
+
+SMALL = "gaussians:n=26,distance=1,d=3,seed=0"  # too many labelings to try them all
+CLIMB = ("--kernel", "gaussian:width=0.3", "--solver", "tabu", "--certify", "20")
+RUNGS = [Rung("eig", 0.0, 1.0, 8.0), *(Rung("sdp", 0.1 * i, 2.0 + i / 100, 8.0)
+                                       for i in range(1, 100)), Rung("sdp+cuts", 12.0, 4.0, 5.0)]
+
+
+def _levels(text):
+    """Rows of the table of levels in the output: name -> the words behind it."""
+    rows = [line.split() for line in text.split("what it is")[1].splitlines()]
+    return {row[0]: row[1:] for row in rows if row and row[0] in cli_ladder.MEANING}
+
+
+def test_solve_shows_the_ladder(run, tmp_path):
+    saved = str(tmp_path / "r.npz")
+    code, out, err = run("solve", SMALL, *CLIMB, "--save", saved)
+    levels = _levels(out)
+    assert code == 0 and list(levels)[:3] == ["eig", "sdp", "sdp+cuts"]
+    bounds = [float(row[1]) for row in levels.values()]
+    assert bounds == sorted(bounds) and bounds[0] < bounds[1] < bounds[2]
+    assert levels["eig"][-3:] == ["eigenvalue", "of", "W"] and "max-cut" in levels["sdp"]
+    assert "Optimal: no labelling" in out
+    lines = err.splitlines()
+    assert all(" bound " in line and " gap " in line for line in lines)
+    assert [line.split()[2] for line in lines][:3] == ["eig", "sdp", "sdp+cuts"]
+
+    picture = tmp_path / "l.png"
+    code, out, _ = run("certify", saved, "--seconds", "1", "--plot", str(picture))
+    (level, row), = _levels(out).items()
+    assert code == 0 and " ".join(row).count("known before") == 1
+    assert level in cli_ladder.MEANING and picture.stat().st_size > 2000
+
+
+def test_certify_raises_the_bound_of_a_saved_run(run, tmp_path):
+    path, tighter = tmp_path / "r.npz", tmp_path / "t.npz"
+    problem = mm.formulations.LeastSquares(mm.datasets.load(SMALL)[0], kernel=Gaussian(width=0.3))
+    start = mm.solve(problem, Tabu(), seed=0)
+    start.save(path)
+    code, out, err = run("certify", str(path), "--json", "--seconds", "20", "--save", str(tighter))
+    got = json.loads(out)
+    assert (code, err) == (0, "") and got["verified"] and got["after"]["gap"] <= 1e-4
+    assert [rung[0] for rung in got["ladder"]][0] == "eig" and len(got["ladder"]) <= 50
+    assert got["ladder"][0][2] == start.lower_bound
+    assert got["ladder"][-1][2] == got["after"]["lower_bound"] == mm.load(tighter).lower_bound
+    assert len(mm.load(tighter).ladder) >= len(got["ladder"])
+
+
+def test_ctrl_c_keeps_the_best_so_far(run, monkeypatch, tmp_path):
+    from mmcopt.solvers import BranchAndBound
+
+    monkeypatch.setattr(BranchAndBound, "step", _stop)
+    saved = str(tmp_path / "r.npz")
+    code, out, _ = run("solve", SMALL, *CLIMB, "--save", saved)
+    assert code == 130 and "Interrupted: these are the best labels so far." in out
+    assert mm.load(saved).certificate.kind == "sdp" and mm.load(saved).verify()
+    code, out, _ = run("certify", saved, "--seconds", "5")
+    assert code == 130 and "Interrupted: this is the best bound so far." in out
+    code, out, _ = run("compare", SMALL, "--kernel", "gaussian:width=0.3", "--solvers", "tabu",
+                       "--seeds", "2", "--certify", "5", "--json")
+    got = json.loads(out)
+    assert code == 130 and len(got["rows"]) == 2 and got["interrupted"]
+    assert {row["lower_bound"] for row in got["rows"]} == {got["ladder"][-1][2]}
+    monkeypatch.setattr("mmcopt.result.Result.certify", _stop)  # before the first level
+    code, out, _ = run("solve", SMALL, *CLIMB)
+    assert code == 130 and "objective" in out
+
+
+def test_json_keeps_the_end_of_each_level():
+    kept = cli_ladder.thinned(RUNGS)
+    assert len(kept) == 50 and kept[0] == ["eig", 0.0, 1.0, 8.0]
+    assert ["sdp", 0.1 * 99, 2.99, 8.0] in kept and kept[-1] == ["sdp+cuts", 12.0, 4.0, 5.0]
+    assert kept == sorted(kept, key=lambda rung: rung[1])
+    assert cli_ladder.thinned(RUNGS, most=1) == [kept[0], ["sdp", 0.1 * 99, 2.99, 8.0], kept[-1]]
+    assert cli_ladder.thinned(()) == []
+
+
+def test_levels_in_words():
+    rows = cli_ladder.level_rows([Rung("cheap", 0.0, -np.inf, np.inf), *RUNGS[1:]])
+    assert [row["what it is"] for row in rows] \
+        == ["no bound yet", "max-cut relaxation", "max-cut relaxation with triangle cuts"]
+    assert rows[0]["lower_bound"] is None and rows[0]["gap"] is None
+    assert rows[2]["gap"] == pytest.approx(0.2) and rows[1]["seconds"] == pytest.approx(9.9)
+    assert cli_ladder.meaning("diffrac") == "the relaxation of DIFFRAC"
+    assert set(cli_ladder.MEANING) >= {"eig", "sdp", "sdp+cuts", "partition", "partition+cuts"}
+
+
+def test_lines_where_there_is_no_terminal(capsys):
+    with cli_ladder.LadderWatch(20.0) as watch:
+        for rung in RUNGS:
+            watch(rung)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split()[2] for line in lines] == ["eig", *["sdp"] * 5, "sdp+cuts"]
+    assert lines[-1].split(maxsplit=3)[-1] == "bound 4, objective 5, gap 20.0 %"
+    with cli_ladder.LadderWatch(20.0, quiet=True) as watch:
+        watch(RUNGS[0])
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_table_that_grows_on_a_terminal():
+    import io
+
+    from rich.console import Console
+
+    watch = cli_ladder.LadderWatch(20.0)
+    watch.out = Console(file=io.StringIO(), force_terminal=True, width=100)
+    with watch:
+        for rung in RUNGS:
+            watch(rung)
+    shown = watch.out.file.getvalue()
+    assert "of 20 s (Ctrl-C keeps the best so far)" in shown and "sdp+cuts" in shown
+    assert shown.count("raising the bound") < 10  # drawn by the clock, not by the rung
+
+
 # ---------------------------------------------------------------- compare
 
 
@@ -162,6 +277,10 @@ def test_compare(run, tmp_path):
                          "--certify", "1")
     got = json.loads(out)
     assert (code, err) == (0, "") and got["rows"][0]["gap"] < 1e-9 and got["n"] == 10
+    assert got["ladder"][-1][0] == "enumeration"
+    code, out, err = run("compare", TINY, "--solvers", "bruteforce", "--seeds", "1",
+                         "--certify", "1")
+    assert code == 0 and list(_levels(out)) == ["enumeration"] and "enumeration" in err
     pytest.importorskip("matplotlib")
     assert run("compare", TINY, "--solvers", "bruteforce", "--seeds", "1",
                "--plot", str(picture))[0] == 0 and picture.stat().st_size > 2000
@@ -172,7 +291,12 @@ def test_compare(run, tmp_path):
 
 @pytest.mark.parametrize(("name", "words"), [
     ((), ["problems:", "LeastSquares", "solvers:", "BruteForce", "data:", "iris"]),
-    (("leastsquares",), ["one-versus-all", "minimise", "BruteForce", "fits"]),
+    ((), ["relaxations, which bound problems:", "sdp+cuts", "partition+cuts"]),
+    (("leastsquares",), ["one-versus-all", "minimise", "BruteForce", "fits",
+                         "Relaxations of it", "sdp+cuts        with triangle cuts"]),
+    (("sdp",), ["sdp: MaxCut", "psd", "How tight: the max-cut relaxation", "InteriorPoint"]),
+    (("Partition",), ["partition: Partition", "problem.relax('partition')"]),
+    (("peng-wei",), ["It bounds a relative of the problem and not the problem itself."]),
     (("tabu",), ["moves, as a multiple of n", "a finite number above 0", "LeastSquares"]),
     (("iris",), ["150 samples, 4 features", "3 classes, of 50, 50, 50 samples"]),
 ])
@@ -267,7 +391,7 @@ def test_interrupted_search_prints_its_labels(run, monkeypatch):
     assert code == 130 and json.loads(out)["interrupted"] and len(json.loads(out)["rows"]) == 1
 
 
-def _stop(*args):
+def _stop(*args, **kwargs):
     raise KeyboardInterrupt
 
 

@@ -170,6 +170,33 @@ def test_certify_gives_the_bound_to_all_rows(problem):
     assert all(result.verify() for result in table.results)
 
 
+def test_certify_climbs_once_for_each_problem_and_tells_of_every_rung(problem):
+    other = problem.replace(lam=3.0)
+    table, seen = mm.compare({"a": problem, "b": other}, [_Draws()], seeds=2), []
+    table.certify(time_limit=5, progress=seen.append)
+    assert list(table.ladders) == ["a", "b"]
+    assert [*table.ladders["a"], *table.ladders["b"]] == seen
+    for name in "ab":
+        assert table.best(name).ladder == table.ladders[name]
+        assert table.best(name).lower_bound == table.ladders[name][-1].lower
+    assert not table.interrupted
+
+
+def test_interrupting_certify_keeps_the_bounds_so_far(problem, monkeypatch):
+    table = mm.compare({"a": problem, "b": problem.replace(lam=3.0)}, [_Draws()], seeds=2)
+
+    def stop(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mmcopt.enumeration.minimum", stop)
+    table.certify(time_limit=5)
+    assert table.interrupted and list(table.ladders) == ["a"] and len(table) == 4
+    assert "interrupted: the table holds what was done by then" in str(table)
+    monkeypatch.setattr("mmcopt.ladder.cheap_bound", stop)
+    table.certify(time_limit=5)
+    assert table.interrupted and all(result.feasible for result in table.results)
+
+
 def test_interrupt_returns_what_is_done(problem):
     table = mm.compare(problem, [_Draws(), _Stops(), BruteForce()], seeds=2)
     assert [(r["solver"], r["status"]) for r in table.rows] \

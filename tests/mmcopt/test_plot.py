@@ -1,5 +1,6 @@
 """Pictures are drawn without a window and saved; what they show is read back from the axes."""
 
+import dataclasses
 import sys
 
 import numpy as np
@@ -9,7 +10,8 @@ import mmcopt as mm
 from mmcopt.errors import BackendError, DataError, ParameterError
 from mmcopt.formulations import LeastSquares
 from mmcopt.kernels import Gaussian, Linear, Precomputed
-from mmcopt.plot import plot_comparison, plot_history, plot_result
+from mmcopt.plot import plot_comparison, plot_history, plot_ladder, plot_result, plot_tree
+from mmcopt.result import Rung
 from mmcopt.solvers import BruteForce
 
 plt = pytest.importorskip("matplotlib.pyplot")
@@ -105,6 +107,51 @@ def test_history(data, tmp_path):
     assert ax.get_xscale() == "log" and _saved(ax, tmp_path / "h.png")
     with pytest.raises(DataError, match="no history"):
         plot_history(mm.evaluate(LeastSquares(data[0]), data[1]))
+
+
+RUNGS = (Rung("cheap", 0.0, -np.inf, 9.0), Rung("eig", 1e-6, 1.0, 9.0), Rung("sdp", 0.1, 2.0, 9.0),
+         Rung("sdp", 1.0, 3.0, 8.0), Rung("branch-and-bound", 10.0, 6.0, 8.0))
+
+
+def test_ladder(data, tmp_path):
+    result = dataclasses.replace(mm.evaluate(LeastSquares(data[0]), data[1]), ladder=RUNGS)
+    ax = result.plot(kind="ladder")
+    names = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert names == ["gap, 25 % in the end", "best labels", "eig: 1", "sdp: 3",
+                     "branch-and-bound: 6"]
+    lines = {line.get_label(): line for line in ax.lines}
+    assert list(lines["sdp: 3"].get_ydata()) == [2.0, 3.0]
+    assert list(lines["best labels"].get_ydata()) == [9.0, 9.0, 8.0, 8.0]
+    assert ax.get_xscale() == "log" and len({line.get_color() for line in ax.lines}) == 4
+    assert _saved(ax, tmp_path / "l.png")
+    unlucky = dataclasses.replace(result, ladder=(Rung("eig", 0.0, 1.0, np.inf),))
+    assert plot_ladder(unlucky).get_xscale() == "linear"
+    with pytest.raises(DataError, match="no ladder; result.certify"):
+        plot_ladder(mm.evaluate(LeastSquares(data[0]), data[1]))
+
+
+def test_a_climbed_ladder_is_drawn_on_the_axes_of_the_caller(data):
+    left = plt.subplots(1, 2)[1][0]
+    result = mm.solve(LeastSquares(data[0]), BruteForce()).certify()
+    assert plot_ladder(result, ax=left) is left and len(plt.get_fignums()) == 1
+
+
+def test_tree(tmp_path):
+    from mmcopt.proofs import proof_tree
+
+    X, _ = mm.datasets.load("gaussians:n=16,distance=3,seed=0")
+    result = mm.solve(LeastSquares(X, lam=0.5), "BranchAndBound", seed=0)
+    nodes = proof_tree(result).nodes
+    ax = result.plot(kind="tree")
+    assert len(ax.texts) == len(nodes)
+    assert ax.texts[0].get_text() == f"all labelings\n{nodes[0].bound:.6g}"
+    assert _saved(ax, tmp_path / "t.png")
+    mine = plt.subplots()[1]
+    assert plot_tree(result, ax=mine) is mine
+    with pytest.raises(DataError, match="no tree: its certificate is 'enumeration'"):
+        plot_tree(mm.solve(LeastSquares(X[:8]), BruteForce()))
+    with pytest.raises(ParameterError, match="one of 'clusters', 'ladder', 'tree'; got 'pie'"):
+        result.plot(kind="pie")
 
 
 @pytest.mark.parametrize("kind", ["time", "profile", "box"])

@@ -19,3 +19,12 @@ def test_the_ten_lines_run_and_print_what_they_say(capsys):
     out = capsys.readouterr().out
     assert "minimise" in out and "ok   bound" in out
     assert out.rstrip().splitlines()[-1].startswith("0.997")
+
+
+def test_the_lines_on_the_gap_run_and_print_what_they_say(capsys):
+    section = README.split("## How far from optimal?")[1]
+    code = re.search(r"```python\n(.*?)```", section, re.S).group(1)
+    exec(compile(code, "README.md", "exec"), {})
+    first, second, third, last = capsys.readouterr().out.splitlines()
+    assert (first, second) == ("0.44", "certified True") and third.endswith(" True")
+    assert 0 <= float(last) < 1

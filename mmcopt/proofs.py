@@ -1,0 +1,129 @@
+"""Trees of branch and bound as a reader wants them: what each node decides, and how it ends.
+
+>>> import mmcopt as mm
+>>> X, y = mm.datasets.load("gaussians:n=16,distance=3,seed=0")
+>>> result = mm.solve(mm.formulations.LeastSquares(X, lam=0.5), "BranchAndBound", seed=0)
+>>> proof_tree(result).nodes[0].text
+'all labelings'
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mmcopt.branching import Decision, leaf_bound
+from mmcopt.capabilities import LabelQuadratic
+from mmcopt.errors import DataError
+from mmcopt.result import Result
+
+DONE = 1e-4  # relative gap at which a leaf counts as closed
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node of the tree: the labelings that agree with all decisions on the way to it.
+
+    ``bound`` is at most the objective of each of them, and infinite when there are none; ``end``
+    says what became of the node.
+    """
+
+    parent: int
+    depth: int
+    text: str
+    bound: float
+    end: str
+    children: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ProofTree:
+    """All nodes, the root first; printed, one line a node with its children indented below."""
+
+    nodes: tuple[Node, ...]
+    objective: float
+    lower_bound: float
+
+    @property
+    def leaves(self) -> list[int]:
+        """Leaves from left to right, as they are printed."""
+        return [v for v, _ in self._walk() if not self.nodes[v].children]
+
+    def _walk(self) -> list[tuple[int, str]]:
+        """Nodes in the order of printing, each with what stands in front of it."""
+        out, stack = [], [(0, "", "")]
+        while stack:
+            v, before, below = stack.pop()
+            out.append((v, before))
+            kids = self.nodes[v].children
+            for i, child in reversed(list(enumerate(kids))):
+                last = i == len(kids) - 1
+                stack.append((child, below + ("`- " if last else "|- "),
+                              below + ("   " if last else "|  ")))
+        return out
+
+    def __str__(self) -> str:
+        rows = [(before + self.nodes[v].text, self.nodes[v]) for v, before in self._walk()]
+        width = max(len(text) for text, _ in rows)
+        lines = [f"{text:<{width}}  {_number(node.bound):>10}  {node.end}" for text, node in rows]
+        head = f"{'labelings in which':<{width}}  {'bound':>10}"
+        return "\n".join([head, *lines])
+
+
+def _number(value: float) -> str:
+    return "-" if math.isinf(value) else f"{value:.6g}"
+
+
+def proof_tree(result: Result) -> ProofTree:
+    """Read the tree in the certificate of a result; its bounds are computed anew from the duals."""
+    c = result.certificate
+    lq = result.formulation.offer(LabelQuadratic)
+    if c is None or c.kind != "branch-and-bound" or lq is None:
+        raise DataError("this result has no tree: its certificate is "
+                        f"{'missing' if c is None else repr(c.kind)}. BranchAndBound makes one, "
+                        "and result.certify(time_limit=...) does where it gets to branching.")
+    parent, duals = [int(p) for p in c.duals["parent"]], list(c.duals["duals"])
+    pairs, same = np.asarray(c.duals["pair"]).reshape(-1, 2), [bool(s) for s in c.duals["same"]]
+    first = np.arange(lq.n) if lq.groups is None \
+        else np.unique(np.asarray(lq.groups), return_index=True)[1]
+    children: list[list[int]] = [[] for _ in parent]
+    paths: list[list[Decision]] = [[]]
+    texts = ["all labelings"]
+    for v, p in enumerate(parent[1:], start=1):
+        children[p].append(v)
+        i, j = map(int, pairs[v])
+        paths.append([*paths[p], (i, j, same[v])])
+        texts.append(f"{first[i]} and {first[j]} {'together' if same[v] else 'apart'}")
+    bounds = _bounds(lq, parent, children, paths, duals)
+    nodes = [Node(parent[v], len(paths[v]), texts[v], bounds[v],
+                  _end(result, bounds[v], duals[v], bool(children[v])), tuple(children[v]))
+             for v in range(len(parent))]
+    return ProofTree(tuple(nodes), result.objective, bounds[0])
+
+
+def _bounds(lq: LabelQuadratic, parent: list[int], children: list[list[int]],
+            paths: list[list[Decision]], duals: list[Any]) -> list[float]:
+    """What is known of each node: by its own duals, by those above it, or by its children."""
+    bounds = [-math.inf if given is None else leaf_bound(lq, path, given)
+              for path, given in zip(paths, duals, strict=True)]
+    for v in range(1, len(parent)):  # parents come before their children
+        bounds[v] = max(bounds[v], bounds[parent[v]])
+    for v in reversed(range(len(parent))):
+        if children[v]:
+            bounds[v] = max(bounds[v], min(bounds[child] for child in children[v]))
+    return bounds
+
+
+def _end(result: Result, bound: float, duals: Any, split: bool) -> str:
+    """What became of a node, in a word or two."""
+    if split:
+        return "split"
+    if bound == math.inf:
+        return "no labeling is left"
+    if duals is not None and "enumerated" in duals:
+        return "all of them tried"
+    closed = bound >= result.objective - DONE * abs(result.objective)
+    return "none is better" if closed else "open"
