@@ -14,7 +14,7 @@ from mmcopt.constraints import CannotLink, Known, LabelRules, MustLink, Sizes, a
 from mmcopt.errors import DataError
 from mmcopt.formulations.least_squares_fit import LeastSquaresFit
 from mmcopt.kernels import Gaussian, Linear, Precomputed, as_kernel
-from mmcopt.linalg import is_psd, smallest_eigenvalue, spd_inverse
+from mmcopt.linalg import require_psd, spd_inverse
 from mmcopt.matrices import Dense, LowRank, Symmetric, require_memory
 from mmcopt.modeling import Formulation, Statement, cached
 
@@ -115,11 +115,8 @@ class LeastSquares(Formulation):
             raise DataError(f"{type(self).__name__}: the kernel matrix is constant, so nothing "
                             "tells the samples apart; check for identical rows, or change the "
                             "kernel.")
-        if not self.fitted.psd and not is_psd(K):
-            low = smallest_eigenvalue(K)
-            raise DataError(f"{type(self).__name__}: the kernel matrix is not positive "
-                            f"semidefinite: its smallest eigenvalue is {low:.6g}. Use another "
-                            "kernel, or Precomputed(clip=True) to set negative ones to zero.")
+        if not self.fitted.psd:
+            require_psd(K, type(self).__name__)
         return K
 
     @cached

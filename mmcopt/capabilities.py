@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from mmcopt.constraints import LabelRules
 from mmcopt.errors import DataError, InfeasibleError, ParameterError
 from mmcopt.feasibility import find_labels
+from mmcopt.kernel_rows import KernelRows
 from mmcopt.matrices import Dense, LowRank, Symmetric, as_symmetric
 
 Floats = NDArray[Any]
@@ -54,11 +55,45 @@ class LinearSystem(Capability):
 class Bounded(Capability):
     """A bound of the formulation's own, ``bound(duals)``, that holds for any duals.
 
-    ``duals(point)`` derives some from a point; None where only a solver finds them.
+    ``duals(point)`` derives some from a point; None where only a solver finds them. ``trivial`` is
+    a bound that costs nothing.
     """
 
     bound: Callable[[dict[str, Any]], float]
     duals: Callable[[Any], dict[str, Any]] | None = None
+    trivial: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class BoxDual(Capability):
+    """Maximise ``sum a - a'Ka / 2`` over 0 <= a <= upper, for a kernel whose rows are computed.
+
+    With g = 1 - Ka, the gap to the primal is ``sum_i upper_i max(g_i, 0) - a_i g_i``, of which no
+    term is negative.
+    """
+
+    upper: Floats
+    kernel: KernelRows
+
+
+@dataclass(frozen=True, eq=False)
+class SimplexDual(Capability):
+    """Minimise ``b'Kb`` over 0 <= b <= upper with entries that sum to 1."""
+
+    upper: Floats
+    kernel: KernelRows
+
+
+@dataclass(frozen=True, eq=False)
+class Subgradient(Capability):
+    """Minimise ``|w|^2 / 2 + C sum_i share_i max(0, 1 - w'phi_i)``; the shares sum to 1.
+
+    A point is a, with w = sum_i a_i phi_i.
+    """
+
+    kernel: KernelRows
+    C: float
+    share: Floats
 
 
 @dataclass(frozen=True)

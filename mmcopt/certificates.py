@@ -147,6 +147,7 @@ def cheap_bound(result: Result, certificate: Certificate | None = None) -> Resul
     f = result.formulation
     bounded = f.offer(Bounded)
     if bounded is not None:
+        result = replace(result, trivial_bound=bounded.trivial)
         duals = certificate.duals if certificate is not None else \
             None if bounded.duals is None else bounded.duals(result.point)
         return result if duals is None else certified(result, "own", duals)

@@ -161,6 +161,34 @@ class FittedKernel:
         A = self._accept(self._data.rows(X_new))
         return self._mapped(A) if self.explicit else None
 
+    def rows(self, index: Any, columns: Any = slice(None)) -> Array:
+        """Return some rows of the training kernel, or of some of its columns."""
+        return self._rows(self._data.X[index], columns)
+
+    def diagonal(self) -> Array:
+        """Return the diagonal of the training kernel."""
+        X, out = self._data.X, np.empty(self.n)
+        for s in range(0, self.n, _STRIP):
+            part = slice(s, min(s + _STRIP, self.n))
+            out[part] = np.diagonal(self._rows(X[part], part))
+        return out
+
+    def accept(self, X_new: Any) -> Any:
+        """Check new rows, for `against` and `placed`."""
+        return self._accept(self._data.rows(X_new))
+
+    def against(self, A: Any, index: Any) -> Array:
+        """Return the kernel of accepted rows against some of the training rows."""
+        return self._rows(A, index)
+
+    def gaussian(self) -> tuple[Array, float] | None:
+        """Return the points as columns (d, n) and gamma, for a Gaussian kernel of dense rows."""
+        return None
+
+    def placed(self, A: Any) -> Array:
+        """Return accepted rows in the coordinates of `gaussian`."""
+        return cast(Array, self._map(A))
+
     def formula(self) -> str:
         """Return the kernel of x and z as plain mathematics."""
         return self.kernel._show(1)
@@ -245,6 +273,11 @@ class _Leaf(FittedKernel):
             scale = 1 / np.sqrt(_squares(A))[:, None]
             return A.multiply(scale).tocsr() if self._data.sparse else A * scale
         return A
+
+    def gaussian(self) -> tuple[Array, float] | None:
+        if not isinstance(self.kernel, Gaussian) or self._data.sparse:
+            return None
+        return np.ascontiguousarray(self._map(self._data.X).T), self._gamma
 
     def _cross(self, A: Any, R: Any, own: bool) -> Array:
         Q, out = self._map(self._data.X[R]), np.empty((0, 0))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt.errors import BackendError
+from mmcopt.errors import BackendError, DataError
 
 Floats = NDArray[Any]
 UNIT = 2.0**-53  # unit round-off of float64
@@ -108,3 +108,11 @@ def is_psd(K: Floats) -> bool:
     shifted = K.copy()
     shifted[np.diag_indices(n)] += slack
     return cholesky_succeeds(shifted)
+
+
+def require_psd(K: Floats, owner: str) -> None:
+    """Refuse a kernel matrix with a negative eigenvalue."""
+    if not is_psd(K):
+        raise DataError(f"{owner}: the kernel matrix is not positive semidefinite: its smallest "
+                        f"eigenvalue is {smallest_eigenvalue(K):.6g}. Use another kernel, or "
+                        "Precomputed(clip=True) to set negative ones to zero.")

@@ -133,8 +133,12 @@ class Formulation(ABC):
         """Vectors of the samples for k-means starts, when there are any."""
         return None
 
+    def caution(self, point: Any) -> str | None:
+        """What a user should know before trusting an answer, such as that it collapsed; or None."""
+        return None
+
     def decision_function(self, point: Any, X: Any) -> Floats:
-        """Scores of new samples, one column a cluster."""
+        """Scores of new samples, one column a cluster; of two clusters one column may do."""
         raise IncompatibleError(f"{type(self).__name__} gives no decision function.")
 
     # ------------------------------------------------------------ convex relaxations

@@ -38,7 +38,7 @@ def _pyplot() -> Any:
     return plt
 
 
-def _axes(ax: Any, count: int = 1) -> list[Any]:
+def axes_for(ax: Any, count: int = 1) -> list[Any]:
     """Return the axes that were given, or ``count`` new ones side by side."""
     if ax is None:
         plt = _pyplot()
@@ -52,7 +52,8 @@ def _axes(ax: Any, count: int = 1) -> list[Any]:
     return given
 
 
-def _tidy(ax: Any, grid: bool = True) -> None:
+def tidy(ax: Any, grid: bool = True) -> None:
+    """Take away the upper and the right side of the frame, and draw a pale grid if wanted."""
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     if grid:
@@ -64,9 +65,11 @@ def _tidy(ax: Any, grid: bool = True) -> None:
 
 
 def draw(result: Result, kind: str, ax: Any = None) -> Any:
-    """Draw one of the pictures of a result: ``"clusters"``, ``"ladder"`` or ``"tree"``."""
-    kinds: dict[str, Callable[..., Any]] = {"clusters": plot_result, "ladder": plot_ladder,
-                                            "tree": plot_tree}
+    """Draw one of the pictures of a result: clusters, domain, ladder or tree."""
+    from mmcopt.plot_domain import plot_domain
+
+    kinds: dict[str, Callable[..., Any]] = {"clusters": plot_result, "domain": plot_domain,
+                                            "ladder": plot_ladder, "tree": plot_tree}
     if kind not in kinds:
         raise ParameterError(f"plot: kind must be one of {', '.join(map(repr, kinds))}; "
                              f"got {kind!r}.")
@@ -83,7 +86,7 @@ def plot_result(result: Result, ax: Any = None) -> Any:
     if result.labels is None:
         raise DataError("plot: this result has no labels to draw.")
     points, names = _plane(result.formulation)
-    (ax,) = _axes(ax)
+    (ax,) = axes_for(ax)
     labels = np.asarray(result.labels)
     size = float(np.clip(6000 / len(points), 6, 40))
     for i, value in enumerate(np.unique(labels)):
@@ -95,7 +98,7 @@ def plot_result(result: Result, ax: Any = None) -> Any:
     ax.set_ylabel(names[1])
     ax.set_title(_title(result), fontsize=10)
     ax.legend(fontsize=8, framealpha=0.9, markerscale=1.2)
-    _tidy(ax, grid=False)
+    tidy(ax, grid=False)
     return ax
 
 
@@ -172,7 +175,7 @@ def plot_history(result: Result, ax: Any = None) -> Any:
     """Draw the objective of the best labels so far against time, with the bound dashed."""
     if not len(result.history):
         raise DataError("plot: this result has no history (it was evaluated, or met no step).")
-    (ax,) = _axes(ax)
+    (ax,) = axes_for(ax)
     seconds, best = _curve(result, None)
     each = result.history["objective"]
     ax.plot(result.history["seconds"], each, ".", color="#B8CFE0", markersize=4, label="each step")
@@ -183,7 +186,7 @@ def plot_history(result: Result, ax: Any = None) -> Any:
     _scales(ax, np.concatenate([each, best, np.array(bounds)]))
     ax.set_title(_title(result), fontsize=10)
     ax.legend(fontsize=8)
-    _tidy(ax)
+    tidy(ax)
     return ax
 
 
@@ -236,7 +239,7 @@ def plot_ladder(result: Result, ax: Any = None) -> Any:
     if not rungs:
         raise DataError("plot: this result has no ladder; result.certify(time_limit=...) climbs "
                         "one.")
-    (ax,) = _axes(ax)
+    (ax,) = axes_for(ax)
     begun = [r.seconds for r in rungs[1:] if r.seconds > 0]
     first = max(0.5 * min(begun, default=1.0), 1e-3)
     times = np.maximum([r.seconds for r in rungs], first)
@@ -259,7 +262,7 @@ def plot_ladder(result: Result, ax: Any = None) -> Any:
     ax.set_ylabel("objective")
     ax.set_title(_title(result), fontsize=10)
     ax.legend(fontsize=8, loc="lower right", framealpha=0.9)
-    _tidy(ax)
+    tidy(ax)
     return ax
 
 
@@ -292,7 +295,7 @@ def plot_tree(result: Result, ax: Any = None) -> Any:
     if ax is None:
         size = (max(6.4, 1.15 * len(leaves)), max(3.2, 0.8 * depth + 1.8))
         ax = _pyplot().subplots(figsize=size, layout="constrained")[1]
-    (ax,) = _axes(ax)
+    (ax,) = axes_for(ax)
     place = {v: float(i) for i, v in enumerate(leaves)}
     for v in reversed(range(len(tree.nodes))):  # children come after their parents
         if kids := tree.nodes[v].children:
@@ -341,17 +344,17 @@ def plot_comparison(comparison: Comparison, kind: str = "time", ax: Any = None) 
     solvers = list(dict.fromkeys(row["solver"] for row in comparison.rows))
     colours = dict(zip(solvers, itertools.cycle(PALETTE), strict=False))
     if kind == "profile":
-        (ax,) = _axes(ax)
+        (ax,) = axes_for(ax)
         timed = {row["solver"] for row in comparison.rows if row["seed"] is not None}
         colours = {s: colour for s, colour in colours.items() if s in timed}
         _plot_profile(comparison, colours, ax)
         return ax
     problems = list(dict.fromkeys(row["problem"] for row in comparison.rows))
-    axes = _axes(ax, len(problems))
+    axes = axes_for(ax, len(problems))
     for problem, one in zip(problems, axes, strict=True):
         kinds[kind](comparison, problem, colours, one)
         one.set_title(problem, fontsize=10)
-        _tidy(one)
+        tidy(one)
     return axes[0] if len(axes) == 1 else np.array(axes, dtype=object)
 
 
@@ -452,4 +455,4 @@ def _plot_profile(comparison: Comparison, colours: dict[str, str], ax: Any) -> N
     ax.set_xlabel("time to the best known objective, as a multiple of the fastest solver's")
     ax.set_ylabel("share of problems and seeds")
     ax.legend(fontsize=8, loc="lower right", bbox_to_anchor=(1.0, 0.04))
-    _tidy(ax)
+    tidy(ax)

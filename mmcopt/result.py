@@ -151,14 +151,14 @@ class Result:
     def predict(self, X: Any) -> Any:
         """Clusters of new samples."""
         scores = self.decision_function(X)
-        codes = np.argmax(scores, axis=1)
+        codes = (scores >= 0).astype(np.int64) if scores.ndim == 1 else np.argmax(scores, axis=1)
         if self.classes is not None and codes.max() >= len(self.classes):
             raise DataError(f"the labels given name {len(self.classes)} clusters, and some samples "
                             "fall into another; use decision_function for the codes.")
         return codes if self.classes is None else np.asarray(self.classes)[codes]
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Scores of new samples, one column a cluster."""
+        """Scores of new samples, one column a cluster; of two clusters one column may do."""
         return np.asarray(self.formulation.decision_function(self.point, X))
 
     def verify(self) -> Report:
@@ -199,7 +199,7 @@ class Result:
     def plot(self, ax: Any = None, *, kind: str = "clusters") -> Any:
         """Draw the ``"clusters"`` in the plane, the ``"ladder"`` of bounds, or the ``"tree"``.
 
-        Returns the matplotlib axes.
+        Of one-class problems also the ``"domain"``. Returns the matplotlib axes.
         """
         from mmcopt.plot import draw
 

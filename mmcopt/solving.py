@@ -9,6 +9,7 @@ import inspect
 import math
 import threading
 import time
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -421,7 +422,11 @@ def _finish(problem: Any, solver: Solver, runs: list[Run], budget: Budget,
     result = cheap_bound(result, solver.certificate(problem, best))
     if result.gap is not None and result.gap <= gap_tol and result.certificate is not None:
         result = replace(result, status=Status.CERTIFIED)
-    return replace(result, message=result.status.value)
+    caution = problem.caution(best.point)
+    if caution is not None:
+        warnings.warn(f"{type(problem).__name__}: {caution}", stacklevel=3)
+    return replace(result, message=result.status.value + ("" if caution is None else
+                                                          f"; {caution}"))
 
 
 def repr_solver(solver: Solver) -> str:

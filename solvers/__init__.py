@@ -6,17 +6,21 @@ from mmcopt.solvers.brute_force import BruteForce
 from mmcopt.solvers.conic import Conic
 from mmcopt.solvers.continuation import Continuation
 from mmcopt.solvers.direct import Direct
+from mmcopt.solvers.dual_coordinate import DualCoordinate
 from mmcopt.solvers.evolutionary import Evolutionary
 from mmcopt.solvers.interior_point import InteriorPoint
 from mmcopt.solvers.kernighan_lin import KernighanLin
+from mmcopt.solvers.libsvm import Libsvm
 from mmcopt.solvers.low_rank import LowRank
 from mmcopt.solvers.memetic import Memetic
 from mmcopt.solvers.regularized_dual import RegularizedDual
+from mmcopt.solvers.sgd import SGD
 from mmcopt.solvers.shaking import Shaking
 from mmcopt.solvers.steepest_descent import SteepestDescent
 from mmcopt.solvers.stochastic_descent import StochasticDescent
 from mmcopt.solvers.tabu import Tabu
 
 __all__ = ["Annealing", "BranchAndBound", "BruteForce", "Conic", "Continuation", "Direct",
-           "Evolutionary", "InteriorPoint", "KernighanLin", "LowRank", "Memetic",
-           "RegularizedDual", "Shaking", "SteepestDescent", "StochasticDescent", "Tabu"]
+           "DualCoordinate", "Evolutionary", "InteriorPoint", "KernighanLin", "Libsvm", "LowRank",
+           "Memetic", "RegularizedDual", "SGD", "Shaking", "SteepestDescent", "StochasticDescent",
+           "Tabu"]

@@ -1,0 +1,195 @@
+"""The smallest sphere around the data in feature space: the domain of support vector clustering."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmcopt.capabilities import Bounded, ConvexProgram, Program, SimplexDual
+from mmcopt.checks import data_matrix, plural, real
+from mmcopt.errors import DataError
+from mmcopt.formulations.one_class_hinge import OneClassHinge
+from mmcopt.kernel_rows import KernelRows, kernel_root, row_weights
+from mmcopt.kernels import Gaussian, Linear, as_kernel
+from mmcopt.linalg import UNIT, require_psd
+from mmcopt.modeling import Formulation, Statement, cached
+
+Floats = NDArray[Any]
+Ints = NDArray[np.int64]
+
+
+class Hypersphere(Formulation):
+    """A sphere that holds the data, as small as the hinge loss allows.
+
+    Minimise ``R^2 + C sum_i s_i max(0, |phi(x_i) - c|^2 - R^2)`` over a centre c and R^2 >= 0, with
+    s_i = 1/n or the share of a sample in the sum of ``sample_weight`` (Ben-Hur et al. 2001, eq. 2,
+    whose C is C s_i here). A point is the vector b of c = sum_i b_i phi(x_i); the best R^2 for a
+    centre is found by sorting. `labels` are 1 inside the sphere and 0 outside.
+
+    The dual is ``max sum_i b_i K_ii - b'Kb`` over 0 <= b_i <= C s_i with sum 1. For a kernel of
+    constant diagonal the optimal sphere is the optimal half-space of `OneClassHinge` at C / r, where
+    r = w'phi on its margin: see `half_space`. It is the baseline that SGD-LMSVC compares with.
+    """
+
+    paper = "Ben-Hur et al., support vector clustering, eq. 2; the baseline of SGD-LMSVC"
+    default_solver = "Libsvm"
+    n_clusters = 2
+
+    def __init__(self, X: Any, *, C: float = 10.0, kernel: Any = Gaussian(width=0.2),
+                 sample_weight: Any = None) -> None:
+        owner = type(self).__name__
+        self.kernel = as_kernel(kernel)
+        self.X = data_matrix(X, owner=owner)
+        self.n = int(self.X.shape[0])
+        real(1).check(owner, "C", C)  # below 1 no sphere is better than R = 0 around outliers
+        self.C = float(C)
+        self.sample_weight = None if sample_weight is None \
+            else row_weights(sample_weight, self.n, owner)
+
+    @cached
+    def rows(self) -> KernelRows:
+        """The training kernel, computed a few rows at a time."""
+        fitted = self.kernel.fit(self.X, owner=type(self).__name__)
+        if not fitted.psd:
+            require_psd(fitted.matrix(), type(self).__name__)
+        return KernelRows(fitted)
+
+    @property
+    def upper(self) -> Floats:
+        """The box of the dual: C times the share of each sample."""
+        w = self.sample_weight
+        return np.full(self.n, self.C / self.n) if w is None else np.asarray(self.C * w / w.sum())
+
+    def distances(self, point: Floats) -> tuple[Floats, float]:
+        """Squared distances of the samples from the centre, and its squared norm."""
+        b = np.asarray(point, dtype=np.float64)
+        if b.shape != (self.n,):
+            raise DataError(f"{type(self).__name__}: a point holds one number a sample, shape "
+                            f"({self.n},); got {b.shape}.")
+        inner = self.rows.times(b)
+        square = float(b @ inner)
+        return np.maximum(self.rows.diagonal - 2.0 * inner + square, 0.0), square
+
+    def radius(self, point: Floats) -> float:
+        """The best R^2 for a centre: the distance that C s_i weighs to 1 from the far end."""
+        d, _ = self.distances(point)
+        order = np.argsort(-d)
+        outside = int(np.searchsorted(np.cumsum(self.upper[order]), 1.0 - 1e-12))
+        return float(d[order[min(outside, self.n - 1)]])
+
+    def statement(self) -> Statement:
+        fitted = self.rows.fitted
+        return Statement(f"Hypersphere: {plural(self.n, 'sample')}", (
+            ("minimise", "R^2 + C sum_i s_i max(0, |phi(x_i) - c|^2 - R^2)",
+             r"R^2 + C \sum_i s_i \max(0, \|\phi(x_i) - c\|^2 - R^2)"),
+            ("over", "c = sum_i b_i phi(x_i), R^2 >= 0", r"c = \sum_i b_i \phi(x_i),\ R^2 \ge 0"),
+            ("dual", "sum_i b_i K_ii - b'Kb over 0 <= b_i <= C s_i, sum_i b_i = 1",
+             r"\max \textstyle\sum_i b_i K_{ii} - b^\top K b,\ 0 \le b_i \le C s_i,\ "
+             r"\textstyle\sum_i b_i = 1"),
+            ("where", f"C = {self.C:g}, K: {fitted.formula()}",
+             rf"C = {self.C:g}, \quad k(x, z) = {fitted.latex()}"),
+            ("domain", "R^2 - |phi(x) - c|^2 >= 0; clusters are its connected parts",
+             r"R^2 - \|\phi(x) - c\|^2 \ge 0"),
+            ("paper", self.paper, ""),
+        ))
+
+    def objective(self, point: Floats) -> float:
+        d, radius = self.distances(point)[0], self.radius(point)
+        return float(radius + self.upper @ np.maximum(d - radius, 0.0))
+
+    def violation(self, point: Floats) -> float:
+        return 0.0
+
+    def labels(self, point: Floats) -> Ints:
+        return (self.distances(point)[0] <= self.radius(point)).astype(np.int64)
+
+    def from_labels(self, labels: Ints) -> Any:
+        raise DataError(f"{type(self).__name__}: labels determine no point of this problem; start "
+                        "from the coefficients b of a centre, or from another Result.")
+
+    def decision_function(self, point: Floats, X: Any) -> Floats:
+        """R^2 - |phi(x) - c|^2 for new rows; not negative inside the sphere."""
+        b = np.asarray(point, dtype=np.float64)
+        fitted = self.rows.fitted
+        own = np.array([fitted.kernel.fit(row[None]).diagonal()[0] for row in fitted.accept(X)]) \
+            if self.rows.gaussian is None else 1.0
+        return self.radius(b) - (own - 2.0 * self.rows.at(b, X) + self.distances(b)[1])
+
+    def half_space(self, point: Floats) -> tuple[OneClassHinge, Floats]:
+        """The one-class hinge problem of the same domain, and the point of that domain.
+
+        On the margin |phi - c|^2 = R^2, so w'phi = r = (K_ii + |c|^2 - R^2) / 2 for w = c, and
+        a = b / r has margin 1. Its optimality needs K_ii to be the same for all i.
+        """
+        diagonal = self.rows.diagonal
+        if np.ptp(diagonal) > 1e-12 * diagonal[0]:
+            raise DataError(f"{type(self).__name__}: only a kernel of constant diagonal, such as "
+                            f"the Gaussian, has a half-space; got {self.kernel!r}.")
+        square = self.distances(point)[1]
+        r = (float(diagonal[0]) + square - self.radius(point)) / 2
+        problem = OneClassHinge(self.X, C=self.C / r, kernel=self.kernel,
+                                sample_weight=self.sample_weight)
+        return problem, np.asarray(point) / r
+
+    # ------------------------------------------------------------ offers
+
+    def offer(self, kind: type[Any]) -> Any:
+        if kind is Bounded:
+            return Bounded(self._bound, lambda point: {"b": np.asarray(point)}, trivial=0.0)
+        if kind is ConvexProgram:
+            return ConvexProgram(self._program)
+        if kind is SimplexDual and np.ptp(self.rows.diagonal) <= 1e-12 * self.rows.diagonal[0]:
+            return SimplexDual(self.upper, self.rows)
+        return None
+
+    def _bound(self, duals: dict[str, Any]) -> float:
+        """The dual objective of b, moved into the simplex and the box, less its rounding."""
+        b = into_simplex(np.asarray(duals["b"], dtype=np.float64), self.upper)
+        inner = self.rows.times(b)
+        linear, square = float(b @ self.rows.diagonal), float(b @ inner)
+        size = float(b @ np.abs(self.rows.diagonal)) + float(b @ np.abs(inner))
+        # The entries of b sum to 1 up to rounding, by which the bound has to be scaled.
+        off = abs(float(b.sum()) - 1.0) * (size + float(np.abs(self.rows.diagonal).max()))
+        return linear - square - 4 * (self.n + 8) * UNIT * size - 2 * off
+
+    def _program(self, cuts: Any) -> Program:
+        import cvxpy as cp
+
+        L, upper = kernel_root(self.rows.fitted), self.upper
+        b = cp.Variable(self.n, name="b")
+        value = cp.sum_squares(L.T @ b) - self.rows.diagonal @ b
+        problem = cp.Problem(cp.Minimize(value), [b >= 0, b <= upper, cp.sum(b) == 1])
+        return Program(problem, lambda: np.asarray(b.value), lambda: {"b": b.value})
+
+    def reference(self, labels: Ints | None = None) -> Any:
+        import cvxpy as cp
+
+        L = kernel_root(self.rows.fitted)
+        c, radius = cp.Variable(L.shape[1], name="c"), cp.Variable(nonneg=True, name="R2")
+        far = [cp.sum_squares(row - c) - radius for row in L]
+        return cp.Problem(cp.Minimize(radius + self.upper @ cp.pos(cp.hstack(far))))
+
+    @classmethod
+    def examples(cls) -> list[Self]:
+        rng = np.random.default_rng(0)
+        X = np.vstack([rng.standard_normal((5, 2)) - 2, rng.standard_normal((5, 2)) + 2])
+        return [cls(X, C=3.0, kernel=Gaussian(gamma=0.5)),
+                cls(X, C=20.0, kernel=Gaussian(gamma=0.2)),
+                cls(X, C=4.0, kernel=Linear()),
+                cls(X, C=2.5, kernel=Gaussian(gamma=0.5), sample_weight=1.0 + np.arange(10) % 3)]
+
+
+def into_simplex(b: Floats, upper: Floats) -> Floats:
+    """The nearest vector of entries from 0 to ``upper`` that sum to 1, by bisection on a shift."""
+    b = np.nan_to_num(b)
+    low, high = float((-b).min()) - 1.0, float((upper - b).max()) + 1.0
+    for _ in range(200):
+        middle = (low + high) / 2
+        if np.clip(b + middle, 0.0, upper).sum() < 1.0:
+            low = middle
+        else:
+            high = middle
+    out = np.clip(b + high, 0.0, upper)
+    return np.asarray(out / out.sum() if out.sum() > 1.0 else out)
