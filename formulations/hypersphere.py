@@ -29,7 +29,7 @@ class Hypersphere(Formulation):
     centre is found by sorting. `labels` are 1 inside the sphere and 0 outside.
 
     The dual is ``max sum_i b_i K_ii - b'Kb`` over 0 <= b_i <= C s_i with sum 1. For a kernel of
-    constant diagonal the optimal sphere is the optimal half-space of `OneClassHinge` at C / r, where
+    constant diagonal the optimal sphere is the optimal half-space of `OneClassHinge` at C / r, with
     r = w'phi on its margin: see `half_space`. It is the baseline that SGD-LMSVC compares with.
     """
 

@@ -209,7 +209,8 @@ class OneClassHinge(Formulation):
         a = cp.Variable(self.n, name="a")
         dual = cp.sum_squares(L.T @ a) / 2 - cp.sum(a)
         problem = cp.Problem(cp.Minimize(dual), [a >= 0, a <= upper])
-        return Program(problem, lambda: np.clip(np.asarray(a.value), 0.0, upper), lambda: {"a": a.value})
+        return Program(problem, lambda: np.clip(np.asarray(a.value), 0.0, upper),
+                       lambda: {"a": a.value})
 
     def reference(self, labels: Ints | None = None) -> Any:
         import cvxpy as cp

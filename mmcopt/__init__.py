@@ -21,12 +21,14 @@ _EXPORTS = {
     "fits": "mmcopt.registry", "pairing_table": "mmcopt.registry",
     "compare": "mmcopt.comparing", "load": "mmcopt.saving", "save": "mmcopt.saving",
 }
-_MODULES = ("constraints", "datasets", "errors", "estimators", "formulations", "kernels",
-            "metrics", "plot", "selection", "solvers")
+_MODULES = ("assignment", "condensing", "constraints", "datasets", "errors", "estimators",
+            "formulations", "kernels", "metrics", "plot", "selection", "solvers", "streaming")
 
 __all__ = sorted([*_EXPORTS, *_MODULES, "__version__"])
 
 if TYPE_CHECKING:
+    import mmcopt.assignment as assignment
+    import mmcopt.condensing as condensing
     import mmcopt.constraints as constraints
     import mmcopt.datasets as datasets
     import mmcopt.errors as errors
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     import mmcopt.plot as plot
     import mmcopt.selection as selection
     import mmcopt.solvers as solvers
+    import mmcopt.streaming as streaming
     from mmcopt.capabilities import LabelQuadratic
     from mmcopt.certificates import certify, evaluate
     from mmcopt.comparing import compare

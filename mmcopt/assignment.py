@@ -16,11 +16,13 @@ to the 7th nearest)^2, see `neighbour_gamma`, and C is a multiple of the problem
 the density of the samples, and touching clusters have peaks of their own. `graph` wants the whole
 domain, C >= 5 c_min up to the hard margin C = n, with s from .2 (gaps between clusters) to 1.4
 (clusters that nearly touch). Where the number K is known, take of a few s from .7 to 2 and C from
-1.3 c_min to n the tree of largest ``tree.drop(K)``, the one that shows K clusters most clearly.
+1.3 c_min to n the tree of largest ``tree.drop(K)``, the one that shows K clusters most clearly
+(`clearest`). Nothing here is proof of clusters: look at ``print(tree)`` and at other settings.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,8 +54,8 @@ _EPS = real(0)
 _COUNT = integer(1)
 _OUTLIERS = choice("nearest", "mark")
 
-__all__ = ["Assignment", "Domain", "LevelTree", "complete", "equilibrium", "graph", "level_tree",
-           "neighbour_gamma"]
+__all__ = ["Assignment", "Domain", "LevelTree", "clearest", "complete", "equilibrium", "graph",
+           "level_tree", "neighbour_gamma"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +95,16 @@ class Assignment:
         places = self.domain.placed(X)
         far = self.domain.value(X) < -self.eps if self.outliers == "mark" else None
         return _followed(self.domain, self.anchors, self.anchor_labels, places, far)
+
+    def plot(self, ax: Any = None, *, kind: str = "domain") -> Any:
+        """Draw the ``"domain"`` with what the clusters were made from, or the ``"tree"`` of levels.
+
+        Returns the matplotlib axes.
+        """
+        from mmcopt.plot_domain import plot_assignment, plot_dendrogram
+
+        choice("domain", "tree").check("plot", "kind", kind)
+        return plot_assignment(self, ax) if kind == "domain" else plot_dendrogram(self, ax)
 
     def __str__(self) -> str:
         inside = len(self.labels) - int(self.outside.sum())
@@ -173,7 +185,7 @@ def graph(result: Any, *, neighbours: int = NEIGHBOURS, eps: float = 0.01,
     --------
     >>> import mmcopt as mm
     >>> from mmcopt.formulations import OneClassHinge
-    >>> X, y = mm.datasets.load("moons:n=100,noise=.05,seed=0")
+    >>> X, y = mm.datasets.load("moons:n=200,noise=.05,seed=0")
     >>> problem = OneClassHinge(X, C=1000.0, kernel=mm.kernels.Gaussian(gamma=10.0))
     >>> clusters = graph(mm.solve(problem, seed=0))
     >>> clusters.n_clusters, mm.metrics.adjusted_rand_index(y, clusters.labels)
@@ -336,6 +348,21 @@ def level_tree(result: Any, n_clusters: int | None = None, *, neighbours: int = 
     tree = build(domain, neighbours, least, eps)
     return _assignment(domain, "level_tree", np.arange(domain.n), tree.labels(n_clusters), eps,
                        outliers, links=tree.edges[tree.heights >= -eps], tree=tree)
+
+
+def clearest(results: Sequence[Any], n_clusters: int, **options: Any) -> Assignment:
+    """The `level_tree` clusters of the result, of several for one set of samples, that fits best.
+
+    That is where the last of ``n_clusters`` peaks persists longest beyond the next one:
+    ``tree.drop(n_clusters)`` is largest. ``options`` are those of `level_tree`.
+    """
+    _COUNT.check("clearest", "n_clusters", n_clusters)
+    found = [level_tree(r, **options).tree for r in results]
+    if not found:
+        raise ParameterError("clearest: results must be a list of at least one; got none.")
+    trees = [t for t in found if t is not None]
+    best = max(trees, key=lambda t: t.drop(n_clusters))
+    return level_tree(best.domain, n_clusters, **options)
 
 
 # ---------------------------------------------------------------- Algorithm 2

@@ -94,6 +94,16 @@ def check_fields(obj: Any) -> None:
             f.metadata["rule"].check(type(obj).__name__, f.name, getattr(obj, f.name))
 
 
+def seed_of(random_state: Any, owner: str) -> int:
+    """Turn the ``random_state`` of an estimator (None, an int or a RandomState) into a seed."""
+    from sklearn.utils import check_random_state
+
+    if isinstance(random_state, int | np.integer):
+        integer(0).check(owner, "random_state", random_state)
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
 # ---------------------------------------------------------------- data
 
 

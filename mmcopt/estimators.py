@@ -9,12 +9,15 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mmcopt.checks import integer, optional, real
+from mmcopt.checks import integer, optional, real, seed_of
+from mmcopt.domain_estimator import SupportVectorClustering
 from mmcopt.errors import ParameterError
 from mmcopt.kernels import Gaussian, Kernel, as_kernel
 from mmcopt.registry import formulation
 from mmcopt.selection import most_central, path
 from mmcopt.solving import solve
+
+__all__ = ["LeastSquaresClustering", "SupportVectorClustering"]
 
 PLAIN_LAM = 0.1
 PATH_LIMIT = 4000  # samples up to which lam="auto" follows a path
@@ -88,7 +91,7 @@ class LeastSquaresClustering(ClusterMixin, BaseEstimator):
         """Cluster the samples in the rows of X; y is ignored."""
         self._check_parameters()
         X = validate_data(self, X, accept_sparse="csr", dtype="numeric", ensure_min_samples=2)
-        seed = self._seed()
+        seed = seed_of(self.random_state, type(self).__name__)
         kernel = self._kernel(X.shape[0])
         problem = formulation("LeastSquares")(X, self.n_clusters, kernel=kernel, lam=PLAIN_LAM,
                                               sizes=self.sizes)
@@ -125,14 +128,6 @@ class LeastSquaresClustering(ClusterMixin, BaseEstimator):
             return as_kernel(self.kernel)
         plain = Gaussian(width=1.0)
         return plain if n <= DENSE_LIMIT else plain.nystroem(RANK)
-
-    def _seed(self) -> int:
-        from sklearn.utils import check_random_state
-
-        if isinstance(self.random_state, int | np.integer):
-            integer(0).check(type(self).__name__, "random_state", self.random_state)
-            return int(self.random_state)
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores of samples, one column a cluster."""

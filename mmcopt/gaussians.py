@@ -77,7 +77,7 @@ def _exponents(XT: F, s: int, point: F, gamma: float, out: F) -> None:
 
 @vector
 def gaussian_rows(XT: F, points: F, gamma: float, out: F) -> None:
-    """Fill out (m, n) with the kernel of the rows of ``points`` (m, d) against the columns of XT."""
+    """Fill out (m, n): the kernel of the rows of ``points`` (m, d) against the columns of XT."""
     n = XT.shape[1]
     t = np.empty(BLOCK)
     for i in range(points.shape[0]):

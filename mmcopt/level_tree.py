@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -179,7 +179,10 @@ def _kruskal(f: Floats, weight: Ints, i: Ints, j: Ints, h: Floats,
             v = above[v]
         return v
 
-    used, at, merges = [], [], []
+    used: list[int] = []
+    at: list[int] = []
+    other_name = list(range(len(f)))  # of a peak whose branch a higher, smaller one has taken over
+    merges: list[Merge] = []
     for e, (p, q, level) in enumerate(zip(i.tolist(), j.tolist(), h.tolist(), strict=True)):
         p, q = find(p), find(q)
         if p == q:
@@ -191,8 +194,15 @@ def _kruskal(f: Floats, weight: Ints, i: Ints, j: Ints, h: Floats,
         if min(size[p], size[q]) >= min_size and values[peak[q]] > level:
             at[-1] = len(merges)
             merges.append(Merge(peak[q], peak[p], level, values[peak[q]] - level, size[q]))
+        else:
+            other_name[peak[q]] = peak[p]
         above[q] = p
         size[p] += size[q]
+    for e, m in enumerate(merges):
+        into = m.into
+        while other_name[into] != into:
+            into = other_name[into]
+        merges[e] = replace(m, into=into)
     index = np.asarray(used, dtype=np.int64)
     root = peak[find(0)]
     return (np.column_stack([i[index], j[index]]), h[index], merges,

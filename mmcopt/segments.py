@@ -26,7 +26,7 @@ FEWEST, MOST = 3, 50  # sample points of a segment
 COARSE = 7  # sample points that a long segment is first tried at
 POINTS = 200_000  # sample points held at a time
 TREES = 15  # features up to which a k-d tree finds neighbours faster than all distances do
-LOW, COMPONENTS, PAIRS = 600, 100, 3  # see `bridges`
+LOW, COMPONENTS, EDGES = 600, 100, 1000  # see `bridges`
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +77,7 @@ class Domain:
         return self.problem.X
 
     def value(self, points: Any) -> Floats:
-        """f at points (m, d) of the original space."""
+        """The value of f at points (m, d) of the original space."""
         return np.asarray(self.problem.decision_function(self.point, points))
 
     def placed(self, points: Any) -> Floats:
@@ -89,7 +89,7 @@ class Domain:
         return np.asarray(rows.toarray() if is_sparse(rows) else rows, dtype=np.float64)
 
     def at(self, places: Floats) -> Floats:
-        """f at points in the coordinates of ``places``."""
+        """The value of f at points in the coordinates of ``places``."""
         if self.gamma is None:
             return self.value(places)
         columns = np.ascontiguousarray(places.T)
@@ -239,8 +239,9 @@ def bridges(P: Floats, f: Floats, parts: Ints) -> tuple[Ints, Ints]:
 
     Neighbours of a sample deep in a large part are all of that part, so a graph of neighbours may
     miss where two parts meet. They meet near the boundary of the domain, so the samples of lowest f
-    of each part are compared: about `LOW` in all, the `PAIRS` shortest edges for each two parts. Of more
-    than `COMPONENTS` parts the largest are looked at; small ones have neighbours in others.
+    of each part are compared, about `LOW` in all: each with the nearest of every other part, and of
+    these edges the shortest for each two parts, about `EDGES` in all. Of more than `COMPONENTS`
+    parts the largest are looked at; small ones have neighbours in others.
     """
     from scipy.spatial.distance import cdist
 
@@ -252,14 +253,20 @@ def bridges(P: Floats, f: Floats, parts: Ints) -> tuple[Ints, Ints]:
     order = np.lexsort((f, parts))
     rank = np.arange(len(P)) - (np.cumsum(sizes) - sizes)[parts[order]]
     kept = order[(rank < each) & np.isin(parts[order], chosen)]
-    D, part = cdist(P[kept], P[kept]), parts[kept]
-    i, j = np.nonzero(part[:, None] < part[None, :])
-    pair = part[i] * len(sizes) + part[j]
+    D, part, rows, columns = cdist(P[kept], P[kept]), parts[kept], [], []
+    for c in chosen:
+        here, others = np.flatnonzero(part == c), np.flatnonzero(part != c)
+        rows.append(others)
+        columns.append(here[np.argmin(D[others, here[0]:here[-1] + 1], axis=1)])
+    i, j = np.concatenate(rows), np.concatenate(columns)
+    i, j = np.divmod(np.unique(np.minimum(i, j) * len(kept) + np.maximum(i, j)), len(kept))
+    pair = part[i] * len(sizes) + part[j]  # kept is sorted by part, so part[i] < part[j]
     order = np.lexsort((D[i, j], pair))
     i, j, pair = i[order], j[order], pair[order]
     new = np.flatnonzero(np.r_[True, pair[1:] != pair[:-1]])
     rank = np.arange(len(pair)) - np.repeat(new, np.diff(np.r_[new, len(pair)]))
-    i, j = kept[i[rank < PAIRS]], kept[j[rank < PAIRS]]
+    take = rank < max(3, EDGES // len(new))
+    i, j = kept[i[take]], kept[j[take]]
     return np.minimum(i, j), np.maximum(i, j)
 
 
