@@ -43,9 +43,9 @@ def run(monkeypatch, tmp_path, capsys):
 
 def test_there_is_one_script_for_each_idea():
     assert {p.stem for p in SCRIPTS} >= {
-        "a_million_points", "choosing_domains", "choosing_parameters", "compare_solvers", "compose", "evommc", "how_good_is_kmeans",
-        "kmeans_in_the_table", "own_constraint", "proved_optimum", "relaxation_ladder", "sgd_lmsvc",
-        "umc_rls", "your_own"}
+        "a_million_points", "choosing_domains", "choosing_parameters", "compare_solvers", "compose",
+        "evommc", "how_good_is_kmeans", "kmeans_in_the_table", "own_constraint", "proved_optimum",
+        "relaxation_ladder", "sgd_lmsvc", "umc_rls", "your_own"}
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda p: p.stem)
@@ -55,7 +55,7 @@ def test_a_script_prints_a_table_with_objective_bound_and_gap(run, path, tmp_pat
              and re.search(r"\b(objective|best)\b", line)]
     assert heads, out
     assert re.search(r"\d\s?%", out)
-    assert max(map(len, out.splitlines())) < 320
+    assert max(map(len, out.splitlines())) < 500
     made = [p.relative_to(tmp_path) for p in tmp_path.rglob("*") if p.is_file()]
     assert all(p.parts[0] == "runs" and p.suffix == ".png" for p in made), made
 
@@ -117,8 +117,8 @@ def test_a_script_says_what_it_teaches_and_uses_public_names(path):
     tree = ast.parse(path.read_text(encoding="utf-8"))
     assert "What it teaches:" in (ast.get_docstring(tree) or "")
     assert "main" in {n.name for n in tree.body if isinstance(n, ast.FunctionDef)}
-    public = {"mmcopt", "mmcopt.constraints", "mmcopt.formulations", "mmcopt.kernels",
-              "mmcopt.solvers"} | ASIDE.get(path.stem, set())
+    public = {"mmcopt", "mmcopt.constraints", "mmcopt.estimators", "mmcopt.formulations",
+              "mmcopt.kernels", "mmcopt.solvers"} | ASIDE.get(path.stem, set())
     for node in ast.walk(tree):
         names = [a.name for a in node.names] if isinstance(node, ast.Import) else \
             [node.module] if isinstance(node, ast.ImportFrom) else []

@@ -1,8 +1,12 @@
 """The one-class family beside other code: ``python tests/benchmarks/one_class.py [dual|sgd|...]``.
 
+Without a name all of:
+
 dual  DualCoordinate against scikit-learn's OneClassSVM (LIBSVM at its loosest tolerance of 1e-1 to
       1e-7 whose certified gap is at most 1e-3), ours at a gap of 1e-3, soft to hard margin
 sgd   SGD against a literal NumPy transcription of Algorithm 1
+graph clusters by `graph` against the test of all pairs of samples, with the same decision function
+scale a million samples: condensed into cells, through the estimator, and as a stream
 
 Run with one BLAS thread: OPENBLAS_NUM_THREADS=1. Times are the best of several, side by side in one
 process; ours include all of ``mm.solve``, the certificate too, and LIBSVM's ``fit`` alone.
@@ -104,7 +108,59 @@ def sgd():
               f"takes {ratio:.0f} times as long")
 
 
+def spirals(n):
+    """Three arms."""
+    rng = np.random.default_rng(0)
+    arm, t = np.arange(n) % 3, rng.uniform(1, 9, n)
+    angle = t + 2 * np.pi * arm / 3
+    return np.c_[t * np.cos(angle), t * np.sin(angle)] + 0.05 * rng.standard_normal((n, 2)), arm
+
+
+def graph(n=1500):
+    """Times and ARI of `graph` beside `complete`."""
+    sets = {"moons": mm.datasets.load(f"moons:n={n},noise=.05,seed=0"),
+            "circles": mm.datasets.load(f"circles:n={n},noise=.03,factor=.5,seed=0"),
+            "spirals": spirals(n)}
+    for name, (X, y) in sets.items():
+        gamma = mm.assignment.neighbour_gamma(X, 0.1)
+        result = mm.solve(OneClassHinge(X, C=float(n), kernel=Gaussian(gamma=gamma)), seed=0)
+        domain = mm.assignment.Domain.of(result)
+        ours, fast = best_of(3, lambda d=domain: mm.assignment.graph(d))
+        theirs, slow = best_of(1, lambda d=domain: mm.assignment.complete(d))
+        scores = [mm.metrics.adjusted_rand_index(y, c.labels) for c in (fast, slow)]
+        print(f"{name:8} n = {n}: graph {ours:.4f} s, ARI {scores[0]:.3f}; all pairs "
+              f"{theirs:.2f} s, ARI {scores[1]:.3f}; ratio {theirs / ours:.0f}", flush=True)
+
+
+def scale(n=1_000_000):
+    """Seconds and peak memory (of this process so far) on two moons."""
+    import resource
+
+    from mmcopt.estimators import SupportVectorClustering
+
+    def peak():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+    X, y = mm.datasets.load(f"moons:n={n},noise=.05,seed=0")
+    print(f"two moons, n = {n}; peak memory with the data alone {peak():.2f} GiB")
+    for name, model in (("all defaults", SupportVectorClustering(random_state=0)),
+                        ("gamma 20, C 1000", SupportVectorClustering(gamma=20.0, C=1000.0))):
+        seconds, _ = best_of(1, lambda m=model: m.fit(X))
+        print(f"estimator, {name}: {seconds:.2f} s, ARI "
+              f"{mm.metrics.adjusted_rand_index(y, model.labels_):.4f}, peak {peak():.2f} GiB")
+    for gamma in (10.0, 20.0, 40.0):
+        seconds, model = best_of(1, lambda g=gamma: mm.streaming.BudgetedDomain(
+            g, 1000.0, budget=200).partial_fit(X))
+        held = mm.datasets.load("moons:n=20000,noise=.05,seed=1")
+        labels = model.clusters(outliers="mark").predict(held[0])
+        ok = labels >= 0
+        inside = model.decision_function(held[0]) >= 0
+        print(f"stream, gamma {gamma:g}, budget 200: {seconds:.2f} s; of a held sample "
+              f"{100 * ok.mean():.1f} % assigned, {100 * inside.mean():.1f} % with f >= 0, ARI of "
+              f"the assigned {mm.metrics.adjusted_rand_index(held[1][ok], labels[ok]):.4f}")
+
+
 if __name__ == "__main__":
     warnings.filterwarnings("ignore", message=".*the domain is empty")
-    for name in sys.argv[1:] or ("dual", "sgd"):
-        {"dual": dual, "sgd": sgd}[name]()
+    for name in sys.argv[1:] or ("dual", "sgd", "graph", "scale"):
+        {"dual": dual, "sgd": sgd, "graph": graph, "scale": scale}[name]()

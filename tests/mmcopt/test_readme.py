@@ -28,3 +28,10 @@ def test_the_lines_on_the_gap_run_and_print_what_they_say(capsys):
     first, second, third, last = capsys.readouterr().out.splitlines()
     assert (first, second) == ("0.44", "certified True") and third.endswith(" True")
     assert 0 <= float(last) < 1
+
+
+def test_the_lines_on_domains_work(capsys):
+    section = README.split("## Clusters of any shape")[1]
+    code = re.search(r"```python\n(.*?)```", section, re.S).group(1)
+    exec(compile(code, "README.md", "exec"), {})
+    assert capsys.readouterr().out.strip().endswith(" 1.0")
