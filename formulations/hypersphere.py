@@ -34,7 +34,7 @@ class Hypersphere(Formulation):
     """
 
     paper = "Ben-Hur et al., support vector clustering, eq. 2; the baseline of SGD-LMSVC"
-    default_solver = "Libsvm"
+    default_solver = "Conic"
     n_clusters = 2
 
     def __init__(self, X: Any, *, C: float = 10.0, kernel: Any = Gaussian(width=0.2),

@@ -1,4 +1,4 @@
-"""How well a clustering agrees with known classes; all by the contingency table, in NumPy.
+"""How well a clustering agrees with known classes, by the contingency table, or fits its data.
 
 Labels may be any values (numbers, text, None). The names of the clusters never matter.
 """
@@ -10,14 +10,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mmcopt.checks import encode_labels
+from mmcopt.checks import data_matrix, encode_labels
 from mmcopt.errors import DataError
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 __all__ = [
     "accuracy",
     "adjusted_rand_index",
     "clustering_error",
+    "compactness",
     "contingency",
+    "davies_bouldin_index",
     "normalized_mutual_information",
     "purity",
     "rand_index",
@@ -163,3 +168,62 @@ def normalized_mutual_information(y: ArrayLike, labels: ArrayLike) -> float:
     information = float(p[i, j] @ np.log(p[i, j] / (p_rows[i] * p_columns[j])))
     score = 2.0 * information / entropies
     return 0.0 if score < 1e-14 else min(1.0, score)
+
+
+# ---------------------------------------------------------------- without classes
+
+
+def _scatter(X: Any, labels: ArrayLike, owner: str) -> tuple[Floats, Floats, Floats, Ints]:
+    """The samples less their mean, distances from the mean of the own cluster, means, codes."""
+    A = np.asarray(data_matrix(X, owner=owner, sparse=False), dtype=np.float64)
+    codes = _codes(labels, "labels")
+    if len(A) != codes.size:
+        raise DataError(f"{owner}: X has {len(A)} rows and labels {codes.size}; they must match.")
+    A = A - A.mean(axis=0)
+    means = np.zeros((int(codes.max()) + 1, A.shape[1]))
+    np.add.at(means, codes, A)
+    means /= np.bincount(codes)[:, None]
+    return A, np.sqrt(np.square(A - means[codes]).sum(axis=1)), means, codes
+
+
+def compactness(X: Any, labels: ArrayLike) -> float:
+    """Return the mean distance to the mean of the own cluster over that to the mean of all.
+
+    Lower is more compact: 1 for a single cluster, 0 for clusters of one sample each (and for data
+    that are all equal), so it compares clusterings of about as many clusters. There is no standard
+    definition; this one is ours and does not change when data are moved, turned or scaled.
+
+    Examples
+    --------
+    >>> compactness([[0.0], [2.0], [10.0], [12.0]], [0, 0, 1, 1])
+    0.2
+    """
+    A, distance, _, _ = _scatter(X, labels, "compactness")
+    whole = float(np.sqrt(np.square(A).sum(axis=1)).sum())
+    return float(distance.sum()) / whole if whole > 0 else 0.0
+
+
+def davies_bouldin_index(X: Any, labels: ArrayLike) -> float:
+    """Return the mean over clusters of the largest (s_i + s_j) / d_ij: LOWER is better.
+
+    s_i is the mean distance of the samples of cluster i from its mean, d_ij the distance of two
+    means (Davies and Bouldin 1979). NaN for a single cluster, infinite where two means are equal
+    (unless both clusters are without spread).
+
+    Examples
+    --------
+    >>> davies_bouldin_index([[0.0], [2.0], [10.0], [12.0]], [0, 0, 1, 1])
+    0.2
+    """
+    _, distance, means, codes = _scatter(X, labels, "davies_bouldin_index")
+    k = len(means)
+    if k < 2:
+        return float("nan")
+    from scipy.spatial.distance import cdist
+
+    spread = np.bincount(codes, weights=distance) / np.bincount(codes)
+    both, between = spread[:, None] + spread, cdist(means, means)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(both > 0, both / between, 0.0)
+    np.fill_diagonal(ratio, 0.0)
+    return float(ratio.max(axis=1).mean())

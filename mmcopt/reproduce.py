@@ -26,9 +26,11 @@ __all__ = ["PAPERS", "Figure", "PaperTable", "Reproduction", "run"]
 PAPERS: dict[str, str] = {
     "umc-rls": "Pahikkala et al.: unsupervised multi-class regularized least-squares (Tables 1, 2)",
     "evommc": "Gieseke et al. 2009: fast evolutionary maximum margin clustering (Tables 1, 2)",
+    "sgd-lmsvc": "Pham et al. 2016: fast support vector clustering (Table 1)",
 }
-_MODULES = {"umc-rls": "mmcopt.reproduce_umc_rls", "evommc": "mmcopt.reproduce_evommc"}
-TABLES = {"umc-rls": (1, 2), "evommc": (1, 2)}
+_MODULES = {"umc-rls": "mmcopt.reproduce_umc_rls", "evommc": "mmcopt.reproduce_evommc",
+            "sgd-lmsvc": "mmcopt.reproduce_sgd_lmsvc"}
+TABLES = {"umc-rls": (1, 2), "evommc": (1, 2), "sgd-lmsvc": (1,)}
 
 STAR = "*"
 LEGEND = (f"{STAR} labels used: its parameters, or the best of its runs, were chosen with the true "
@@ -45,15 +47,21 @@ class Figure:
     sd: float | None = None
     count: int | None = None
     labels: bool = False
+    mark: str = ""  # what a note of the report explains
 
     def show(self, digits: int) -> str:
-        """``0.96±0.01*``; a count stands in brackets."""
+        """``0.96±0.01*``; a count stands in brackets, a mark at the end."""
         text = f"{self.value:.{digits}f}"
         if self.sd is not None:
             text += f"±{self.sd:.{digits}f}"
         if self.count is not None:
             text += f" ({self.count})"
-        return text + STAR * self.labels
+        return text + STAR * self.labels + self.mark
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what stands in JSON; the mark only where there is one."""
+        out = {"value": self.value, "sd": self.sd, "count": self.count, "labels_used": self.labels}
+        return out | ({"mark": self.mark} if self.mark else {})
 
 
 @dataclass
@@ -80,9 +88,7 @@ class PaperTable:
 
     def to_dict(self) -> dict[str, Any]:
         """Return every figure as numbers."""
-        sides = {who: {name: {c: {"value": f.value, "sd": f.sd, "count": f.count,
-                                  "labels_used": f.labels} for c, f in row.items()}
-                       for name, row in side.items()}
+        sides = {who: {name: {c: f.to_dict() for c, f in row.items()} for name, row in side.items()}
                  for who, side in (("paper", self.paper), ("here", self.here))}
         return {"table": self.number, "title": self.title, "columns": list(self.columns),
                 **sides, "missing": dict(self.missing)}

@@ -7,11 +7,14 @@ import pytest
 import sklearn.metrics as reference
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 
 from mmcopt import metrics
 from mmcopt.errors import DataError
 
-ALL = [getattr(metrics, name) for name in metrics.__all__ if name != "contingency"]
+OF_DATA = [metrics.compactness, metrics.davies_bouldin_index]
+ALL = [metric for metric in (getattr(metrics, name) for name in metrics.__all__)
+       if metric not in OF_DATA and metric is not metrics.contingency]
 PAIRED = [
     (metrics.adjusted_rand_index, reference.adjusted_rand_score),
     (metrics.rand_index, reference.rand_score),
@@ -89,3 +92,46 @@ def test_refusals(metric):
         metric([], [])
     with pytest.raises(DataError, match="1 NaN"):
         metric([0, 1], [0.0, np.nan])
+
+
+# ---------------------------------------------------------------- without classes
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_davies_bouldin_agrees_with_sklearn(seed):
+    rng = np.random.default_rng(seed)
+    X, labels = rng.standard_normal((40, 1 + seed)) * 3 + 50, rng.integers(0, 2 + seed, 40)
+    assert metrics.davies_bouldin_index(X, labels) == pytest.approx(
+        reference.davies_bouldin_score(X, labels), rel=1e-9)
+
+
+def test_davies_bouldin_without_two_clusters_or_spread():
+    X = [[0.0], [4.0], [1.0], [3.0]]
+    assert np.isnan(metrics.davies_bouldin_index(X, [1, 1, 1, 1]))
+    assert metrics.davies_bouldin_index(X, [0, 1, 2, 3]) == 0.0
+    assert metrics.davies_bouldin_index(X, [0, 0, 1, 1]) == np.inf  # both means are 2
+    assert metrics.davies_bouldin_index([[1.0], [1.0]], [0, 1]) == 0.0
+
+
+def test_compactness_by_hand():
+    X = np.array([[0.0, 0], [2, 0], [10, 0], [12, 0], [6, 0]])
+    # distances to the means of the clusters 1, 1, 1, 1, 0; to the mean of all 6, 4, 4, 6, 0
+    assert metrics.compactness(X, list("aabbc")) == pytest.approx(4 / 20)
+    assert metrics.compactness(X, np.zeros(5)) == pytest.approx(1.0)
+    assert metrics.compactness(X, np.arange(5)) == 0.0
+    assert metrics.compactness(np.ones((3, 2)), [0, 0, 1]) == 0.0
+
+
+@pytest.mark.parametrize("metric", OF_DATA)
+def test_metrics_of_data(metric):
+    rng = np.random.default_rng(0)
+    X, labels = rng.standard_normal((30, 2)), rng.integers(0, 3, 30)
+    turned = 7.0 * X @ np.array([[0.6, 0.8], [-0.8, 0.6]]) + 100.0
+    words = np.array(["x", "y", "z"])[labels]
+    assert metric(turned, words) == pytest.approx(metric(X, labels), rel=1e-12)
+    with pytest.raises(DataError, match=f"{metric.__name__}: X has 30 rows and labels 2"):
+        metric(X, [0, 1])
+    with pytest.raises(DataError, match="X must be 2-D"):
+        metric(X[:, 0], labels)
+    with pytest.raises(DataError, match="sparse, which is not supported"):
+        metric(csr_array(X), labels)
