@@ -1,9 +1,12 @@
 """The problems: one file each. A class registers itself when its file is imported."""
 
+from mmcopt.formulations.cpm3c import CPM3C
+from mmcopt.formulations.crammer_singer import CrammerSinger
 from mmcopt.formulations.diffrac import Diffrac
 from mmcopt.formulations.hypersphere import Hypersphere
 from mmcopt.formulations.least_squares import LeastSquares
 from mmcopt.formulations.least_squares_fit import LeastSquaresFit
 from mmcopt.formulations.one_class_hinge import OneClassHinge
 
-__all__ = ["Diffrac", "Hypersphere", "LeastSquares", "LeastSquaresFit", "OneClassHinge"]
+__all__ = ["CPM3C", "CrammerSinger", "Diffrac", "Hypersphere", "LeastSquares",
+           "LeastSquaresFit", "OneClassHinge"]

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from mmcopt.constraints import LabelRules
 from mmcopt.errors import DataError, InfeasibleError, ParameterError
 from mmcopt.feasibility import find_labels
+from mmcopt.features import Features
 from mmcopt.kernel_rows import KernelRows
 from mmcopt.matrices import Dense, LowRank, Symmetric, as_symmetric
 
@@ -74,6 +75,28 @@ class BoxDual(Capability):
 
     upper: Floats
     kernel: KernelRows
+
+
+@dataclass(frozen=True, eq=False)
+class Separation(Capability):
+    """Minimise ``beta/2 |W|^2 + risk(W)`` over W (k, d), the risk known by its cuts.
+
+    ``cuts(W, kind)`` makes an empty set of cuts with its anchor at W, by the ``kinds`` that there
+    are; see `mmcopt.cuts.PairCuts` for what one can do. ``|balance W| <= limit`` holds row by row,
+    W as one vector. ``point(W, labels)`` and ``weights(point)`` go between points and W, and
+    ``bound(duals)`` proves a bound where the problem is convex.
+    """
+
+    features: Features
+    k: int
+    beta: float
+    cuts: Callable[[Floats, str, Any], Any]
+    kinds: tuple[str, ...] = ("pair",)
+    balance: Floats | None = None
+    limit: float = 0.0
+    point: Callable[[Floats, Ints], Any] = lambda W, labels: W
+    weights: Callable[[Any], Floats] = np.asarray
+    bound: Callable[[dict[str, Any]], float] | None = None
 
 
 @dataclass(frozen=True, eq=False)

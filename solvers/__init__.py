@@ -5,6 +5,7 @@ from mmcopt.solvers.branch_and_bound import BranchAndBound
 from mmcopt.solvers.brute_force import BruteForce
 from mmcopt.solvers.conic import Conic
 from mmcopt.solvers.continuation import Continuation
+from mmcopt.solvers.cutting_plane import CuttingPlane
 from mmcopt.solvers.direct import Direct
 from mmcopt.solvers.dual_coordinate import DualCoordinate
 from mmcopt.solvers.evolutionary import Evolutionary
@@ -20,7 +21,7 @@ from mmcopt.solvers.steepest_descent import SteepestDescent
 from mmcopt.solvers.stochastic_descent import StochasticDescent
 from mmcopt.solvers.tabu import Tabu
 
-__all__ = ["Annealing", "BranchAndBound", "BruteForce", "Conic", "Continuation", "Direct",
-           "DualCoordinate", "Evolutionary", "InteriorPoint", "KernighanLin", "Libsvm", "LowRank",
-           "Memetic", "RegularizedDual", "SGD", "Shaking", "SteepestDescent", "StochasticDescent",
-           "Tabu"]
+__all__ = ["Annealing", "BranchAndBound", "BruteForce", "Conic", "Continuation", "CuttingPlane",
+           "Direct", "DualCoordinate", "Evolutionary", "InteriorPoint", "KernighanLin", "Libsvm",
+           "LowRank", "Memetic", "RegularizedDual", "SGD", "Shaking", "SteepestDescent",
+           "StochasticDescent", "Tabu"]

@@ -1,0 +1,263 @@
+"""Multi-class maximum-margin clustering: the hinge family's own problem."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmcopt.capabilities import Bounded, Separation
+from mmcopt.checks import data_matrix, instance, integer, optional, plural, real
+from mmcopt.cuts import LabelCuts, PairCuts, PaperCuts, floored, top_two
+from mmcopt.errors import DataError
+from mmcopt.features import Features, KernelFeatures
+from mmcopt.kernels import Gaussian, Linear, as_kernel
+from mmcopt.margins import Hinge, MarginLoss
+from mmcopt.modeling import Formulation, Statement, cached
+
+Floats = NDArray[Any]
+Ints = NDArray[np.int64]
+COLLAPSED = 0.98  # of the trivial objective, from which a solution says next to nothing
+
+
+class CPM3C(Formulation):
+    """Scores of k classes that tell most samples apart by a margin, without labels.
+
+    Minimise over W = (w_1..w_k), with t1 >= t2 the two largest of the scores w_p'x_i,
+    ``beta/2 sum_p |w_p|^2 + 1/n sum_i l(t1_i - t2_i)`` subject to
+    ``|sum_i (w_p - w_q)'x_i| <= l`` for all pairs of classes (CPM3C, eq. 6 and 7; for k = 2, CPMMC).
+    A sample belongs to the class of its largest score. ``loss`` is l, the hinge by default.
+
+    Features are centred and scaled to a mean square of 1 unless that is switched off; on centred
+    features the balance holds by itself. ``kernel`` replaces features by those of a kernel. The
+    trivial bound is 0, and W = 0 costs l(0).
+
+    For three classes and more the balance does not keep a class from losing all samples.
+    ``size_floor`` (ours, not the paper's) asks for that share of n / k in each: a point is then
+    (W, labels), and the loss that of those labels, ``l(t_y - max_{q != y} t_q)``.
+    """
+
+    paper = "Zhao et al., CPM3C, eq. 6 and 7"
+    default_solver = "CuttingPlane"
+
+    def __init__(self, X: Any, n_clusters: int = 2, *, beta: float = 0.03,
+                 loss: MarginLoss | None = None, balance: float | None = None, kernel: Any = None,
+                 center: bool = True, normalize: bool = True, size_floor: float = 0.0) -> None:
+        owner = type(self).__name__
+        self.X = data_matrix(X, owner=owner)
+        self.n = int(self.X.shape[0])
+        integer(2).check(owner, "n_clusters", n_clusters)
+        self.n_clusters = int(n_clusters)
+        if self.n < self.n_clusters:
+            raise DataError(f"{owner}: {plural(self.n, 'sample')} cannot fill "
+                            f"{self.n_clusters} clusters.")
+        real(0, open_low=True).check(owner, "beta", beta)
+        optional(real(0)).check(owner, "balance", balance)
+        optional(instance(MarginLoss)).check(owner, "loss", loss)
+        self.beta = float(beta)
+        self.loss = Hinge() if loss is None else loss
+        self.balance = None if balance is None else float(balance)
+        self.kernel = None if kernel is None else as_kernel(kernel)
+        self.center, self.normalize = bool(center), bool(normalize)
+        real(0, 1).check(owner, "size_floor", size_floor)
+        self.size_floor = float(size_floor)
+
+    # ------------------------------------------------------------ data
+
+    @cached
+    def features(self) -> Features:
+        """The features, centred and scaled as asked."""
+        owner = type(self).__name__
+        if self.kernel is None or isinstance(self.kernel, Linear):
+            return Features(self.X, center=self.center, normalize=self.normalize, owner=owner)
+        kernel = self.kernel.centered() if self.center else self.kernel
+        kernel = kernel.normalized() if self.normalize else kernel
+        return KernelFeatures(kernel.fit(self.X, owner=owner), owner)
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """Pairs of classes."""
+        return list(itertools.combinations(range(self.n_clusters), 2))
+
+    @cached
+    def balance_rows(self) -> Floats | None:
+        """Rows r with r W the sums of ``(w_p - w_q)'x_i``; None where the balance holds anyway."""
+        if self.balance is None or self.center:
+            return None
+        total, d = self.features.total(), self.features.d
+        rows = np.zeros((len(self.pairs), self.n_clusters, d))
+        for row, (p, q) in zip(rows, self.pairs, strict=True):
+            row[p], row[q] = total, -total
+        return rows.reshape(len(rows), -1)
+
+    @property
+    def least(self) -> int:
+        """Samples that a class must have: ``size_floor`` of the mean, rounded down."""
+        return int(self.size_floor * self.n / self.n_clusters)
+
+    def weights(self, point: Any) -> Floats:
+        """W of a point, which has labels beside it when there is a floor on sizes."""
+        return np.asarray(point[0] if self.least and len(point) == 2 and np.ndim(point[0]) == 2
+                          else point, dtype=np.float64)
+
+    def scores(self, point: Any) -> Floats:
+        """Scores (n, k) of the samples."""
+        W = self.weights(point)
+        if W.shape != (self.n_clusters, self.features.d):
+            raise DataError(f"{type(self).__name__}: a point is W, of shape "
+                            f"({self.n_clusters}, {self.features.d}); got {W.shape}.")
+        return self.features.scores(W)
+
+    # ------------------------------------------------------------ the problem
+
+    def statement(self) -> Statement:
+        k, d = self.n_clusters, self.X.shape[1]
+        rows = [
+            ("minimise", f"beta/2 sum_p |w_p|^2 + 1/n sum_i l(t1_i - t2_i),  l(m) = "
+             f"{self.loss.formula()}",
+             r"\tfrac\beta2 \sum_p \|w_p\|^2 + \tfrac1n \sum_i \ell(t^1_i - t^2_i)"),
+            ("over", f"w_1..w_{k} in R^{d}; t1 >= t2 the largest of w_p'x_i",
+             rf"w_1, \dots, w_{k}"),
+        ]
+        if self.balance is not None:
+            rows.append(("balance", f"|sum_i (w_p - w_q)'x_i| <= {self.balance:g}"
+                         + (", which centring makes empty" if self.center else ""),
+                         rf"|\sum_i (w_p - w_q)^\top x_i| \le {self.balance:g}"))
+        how = [word for word, on in (("centred", self.center), ("of mean square 1", self.normalize))
+               if on]
+        rows += [
+            ("where", f"beta = {self.beta:g}; x " + (f"of the kernel {self.kernel!r}"
+             if self.kernel is not None else "the features") + (", " if how else "")
+             + " and ".join(how), ""),
+            ("non-convex", "the largest score may be any class's; convex once labels are given", ""),
+            ("paper", self.paper, ""),
+        ]
+        return Statement(f"CPM3C: {plural(self.n, 'sample')}, {k} clusters", tuple(rows))
+
+    def objective(self, point: Any) -> float:
+        W, T = self.weights(point), self.scores(point)
+        if self.least:
+            y = self.labels(point)
+            rows, rest = np.arange(self.n), T.copy()
+            rest[rows, y] = -np.inf
+            margin = T[rows, y] - rest.max(axis=1)
+        else:
+            margin = top_two(T)[2]
+        return float(0.5 * self.beta * np.sum(W * W) + self.loss.value(margin).mean())
+
+    def violation(self, point: Any) -> float:
+        worst = 0.0
+        if self.least:
+            count = np.bincount(self.labels(point), minlength=self.n_clusters)
+            worst = max(0.0, float(self.least - count.min()))
+        if self.balance_rows is not None:
+            sums = np.abs(self.balance_rows @ self.weights(point).ravel())
+            worst = max(worst, (float(sums.max()) - float(self.balance or 0.0)) / self.n)
+        return worst
+
+    def labels(self, point: Any) -> Ints:
+        if self.least:
+            return np.asarray(point[1], dtype=np.int64)
+        return np.asarray(self.scores(point).argmax(axis=1), dtype=np.int64)
+
+    def caution(self, point: Floats) -> str | None:
+        """A class without samples, or an objective hardly below that of W = 0."""
+        found = np.bincount(self.labels(point), minlength=self.n_clusters)
+        trivial = float(self.loss.value(np.zeros(1))[0])
+        value = self.objective(point)
+        if value > COLLAPSED * trivial:
+            return (f"the solution has collapsed: its objective {value:.4g} is hardly below the "
+                    f"{trivial:g} of W = 0; try a smaller beta than {self.beta:g}, more restarts, "
+                    "or another scaling of the features.")
+        if (found == 0).any():
+            lost = plural(int((found == 0).sum()), "class")
+            return (f"{lost} of {self.n_clusters} lost all samples; ask for fewer clusters, or "
+                    "start from init='kmeans'.")
+        return None
+
+    def decision_function(self, point: Floats, X: Any) -> Floats:
+        return np.asarray(self.features.new(X) @ self.weights(point).T)
+
+    def embedding(self) -> Floats | None:
+        return None if self.features.sparse else self.features.dense()
+
+    def from_labels(self, labels: Ints) -> Any:
+        """Class means as scores, as long as the objective likes them best; with the labels."""
+        k = self.n_clusters
+        Z = np.zeros((k, self.n))
+        Z[labels, np.arange(self.n)] = 1.0
+        means = self.features.sums(Z) / np.maximum(Z.sum(axis=1), 1.0)[:, None]
+        means -= means.mean(axis=0)
+        T, square = self.features.scores(means), float(np.sum(means * means))
+        margin = top_two(T)[2]
+        lengths = np.geomspace(1e-3, 1e3, 61) / max(math.sqrt(square), 1e-300)
+        values = [0.5 * self.beta * s * s * square + self.loss.value(s * margin).mean()
+                  for s in lengths]
+        W = means * lengths[int(np.argmin(values))]
+        return (W, np.asarray(labels)) if self.least else W
+
+    def restrict(self, labels: Any) -> Any:
+        """The convex problem once every sample has its label."""
+        from mmcopt.formulations.crammer_singer import CrammerSinger
+
+        given = {name: value for name, value in self.params().items() if name != "size_floor"}
+        return CrammerSinger(given.pop("X"), labels, given.pop("n_clusters"), **given)
+
+    # ------------------------------------------------------------ offers
+
+    def offer(self, kind: type[Any]) -> Any:
+        if kind is Bounded:
+            return Bounded(lambda duals: 0.0, lambda point: {}, trivial=0.0)
+        if kind is Separation:
+            kinds = ("pair", "paper") if isinstance(self.loss, Hinge) and not self.least \
+                else ("pair",)
+            return Separation(self.features, self.n_clusters, self.beta, self._cuts, kinds,
+                              self.balance_rows, float(self.balance or 0.0), self._joined,
+                              self.weights)
+        return None
+
+    def _cuts(self, W: Floats, kind: str, start: Any) -> PairCuts:
+        T = self.features.scores(W)
+        if self.least:
+            y = floored(T, self.least) if start is None else self.labels(start)
+            return LabelCuts(self.features, self.n_clusters, self.loss, y, self.least)
+        cls = PaperCuts if kind == "paper" else PairCuts
+        return cls(self.features, self.n_clusters, self.loss, T.argmax(axis=1))
+
+    def _joined(self, W: Floats, labels: Ints) -> Any:
+        return (W, labels) if self.least else W
+
+    def reference(self, labels: Ints | None = None) -> Any:
+        """The convex problem of given labels: a Crammer-Singer machine."""
+        import cvxpy as cp
+
+        if labels is None:
+            raise DataError(f"{type(self).__name__}: the problem is not convex; give the labels "
+                            "whose convex problem is meant.")
+        Phi, k, n = self.features.dense(), self.n_clusters, self.n
+        W = cp.Variable((k, Phi.shape[1]), name="W")
+        T = Phi @ W.T
+        losses = []
+        for p in range(k):
+            own = np.flatnonzero(np.asarray(labels) == p)
+            if not len(own):
+                continue
+            others = [q for q in range(k) if q != p]
+            margin = T[own, p] - cp.max(cp.vstack([T[own, q] for q in others]), axis=0)
+            losses.append(cp.sum(self.loss.atom(margin)))
+        limits = []
+        if self.balance_rows is not None:
+            limits = [cp.abs(self.balance_rows @ cp.vec(W, order="C")) <= self.balance]
+        return cp.Problem(cp.Minimize(self.beta / 2 * cp.sum_squares(W)
+                                      + cp.sum(cp.hstack(losses)) / n), limits)
+
+    @classmethod
+    def examples(cls) -> list[Self]:
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((7, 2)) + 3.0 * (np.arange(7).reshape(-1, 1) % 2)
+        Y = rng.standard_normal((7, 2)) + 4.0 * np.c_[np.arange(7) % 3 == 1, np.arange(7) % 3 == 2]
+        return [cls(X, 2), cls(Y, 3, beta=0.02), cls(X, 2, beta=0.1, kernel=Gaussian(width=0.7)),
+                cls(X + 2.0, 2, balance=1.0, center=False)]

@@ -1,0 +1,106 @@
+"""Features of samples, centred and scaled: the linear side of the hinge problems.
+
+Dense features are centred and scaled once; sparse ones are never made dense, their centring is an
+offset of every product instead. A kernel gives its own features where it has cheap ones, and the
+eigenvectors of its matrix otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmcopt.checks import data_matrix, is_sparse, read_only
+from mmcopt.errors import DataError
+from mmcopt.linalg import UNIT, require_psd
+from mmcopt.matrices import require_memory
+
+Floats = NDArray[Any]
+Ints = NDArray[np.int64]
+
+
+class Features:
+    """Rows phi_i = scale (x_i - mean), of which only products are needed; x dense or CSR."""
+
+    def __init__(self, X: Any, *, center: bool, normalize: bool, owner: str) -> None:
+        self.owner = owner
+        self.n, self.d = int(X.shape[0]), int(X.shape[1])
+        self.sparse = is_sparse(X)
+        mean = np.asarray(X.mean(axis=0), dtype=np.float64).ravel() if center else np.zeros(self.d)
+        self.mean, self.scale = mean, 1.0
+        if self.sparse:
+            self.X: Any = X.astype(np.float64)
+            square = float(self.X.multiply(self.X).sum()) / self.n - float(mean @ mean)
+        else:
+            self.X = np.subtract(X, mean, dtype=np.float64)
+            square = float(np.einsum("ij,ij->", self.X, self.X)) / self.n
+        if normalize:
+            if not square > 1e-300:
+                raise DataError(f"{owner}: all samples are equal, so there is nothing to normalise "
+                                "and nothing to cluster; check for constant columns.")
+            self.scale = 1.0 / np.sqrt(square)
+        if not self.sparse:
+            self.X *= self.scale
+            self.X = read_only(self.X)
+        self.shift = self.scale * mean  # what products of sparse rows are corrected by
+
+    def scores(self, W: Floats) -> Floats:
+        """Inner products with the rows of W (k, d): (n, k)."""
+        if not self.sparse:
+            return np.asarray(self.X @ W.T)
+        return np.asarray(self.X @ (self.scale * W.T) - W @ self.shift)
+
+    def sums(self, A: Floats, rows: Any = slice(None)) -> Floats:
+        """Sums of rows with the weights A (m, number of rows): (m, d)."""
+        X = self.X[rows]
+        if not self.sparse:
+            return np.asarray(A @ X)
+        return np.asarray(self.scale * (A @ X) - A.sum(axis=1)[:, None] * self.shift)
+
+    def total(self) -> Floats:
+        """The sum of all rows: zero, up to rounding, when they are centred."""
+        return self.sums(np.ones((1, self.n)))[0]
+
+    def new(self, X: Any) -> Floats:
+        """Features of new rows, dense."""
+        A = data_matrix(X, owner=self.owner)
+        if A.shape[1] != self.d:
+            raise DataError(f"X has {A.shape[1]} features, but {self.owner} is expecting {self.d} "
+                            "features as input.")
+        A = A.toarray() if is_sparse(A) else A
+        return np.asarray(self.scale * (np.asarray(A, dtype=np.float64) - self.mean))
+
+    def dense(self) -> Floats:
+        """All rows as an array (n, d)."""
+        if not self.sparse:
+            return np.asarray(self.X)
+        require_memory(8.0 * self.n * self.d, f"{self.n} x {self.d} sparse features made dense",
+                       "use a solver that works on sparse rows.")
+        return np.asarray(self.scale * self.X.toarray() - self.shift)
+
+
+class KernelFeatures(Features):
+    """Features of a fitted kernel: its own, or V sqrt(w) of the eigenvectors of its matrix."""
+
+    def __init__(self, fitted: Any, owner: str) -> None:
+        self.fitted = fitted
+        self._map: Floats | None = None
+        Phi = fitted.features()
+        if Phi is None:
+            require_memory(24.0 * fitted.n**2, f"the {fitted.n} x {fitted.n} kernel matrix and its "
+                           "eigenvectors", "use kernel.nystroem(rank).")
+            K = fitted.matrix()
+            if not fitted.psd:
+                require_psd(K, owner)
+            w, V = np.linalg.eigh(K)
+            keep = w > max(w[-1], 0.0) * fitted.n * 8 * UNIT
+            root = np.sqrt(w[keep])
+            Phi, self._map = V[:, keep] * root, V[:, keep] / root
+        super().__init__(Phi, center=False, normalize=False, owner=owner)
+
+    def new(self, X: Any) -> Floats:
+        if self._map is None:
+            return np.asarray(self.fitted.new_features(X))
+        return np.asarray(self.fitted.cross(X) @ self._map)

@@ -1,0 +1,162 @@
+"""The small quadratic programs behind cutting planes, by a compiled active-set method.
+
+maximise ``b'a - a'Qa / 2`` over a >= 0 whose first m entries sum to at most 1: the dual over cuts,
+of which there are few; further entries are multipliers of constraints without a cap.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+F = Any
+Floats = NDArray[Any]
+RIDGE = 1e-12  # of the largest diagonal: damps steps along directions in which cuts depend
+loop = njit(cache=True, nogil=True, error_model="numpy")
+
+
+@loop
+def _newton(M: F, x: F, m: int, ridge: float) -> None:
+    """Overwrite x by the solution of (M + ridge I) d = x, and M by its Cholesky factor."""
+    for i in range(m):
+        for j in range(i):
+            for q in range(j):
+                M[i, j] -= M[i, q] * M[j, q]
+            M[i, j] /= M[j, j]
+        total = M[i, i] + ridge
+        for q in range(i):
+            total -= M[i, q] * M[i, q]
+        M[i, i] = np.sqrt(max(total, ridge))
+    for i in range(m):
+        for q in range(i):
+            x[i] -= M[i, q] * x[q]
+        x[i] /= M[i, i]
+    for i in range(m - 1, -1, -1):
+        for q in range(i + 1, m):
+            x[i] -= M[q, i] * x[q]
+        x[i] /= M[i, i]
+
+
+@loop
+def _face(Q: F, g: F, free: F, m: int, capped: int, pivot: int, M: F, x: F, ridge: float) -> float:
+    """Newton step on a face into x (m,); the largest slope on it.
+
+    ``pivot`` >= 0 is the free entry that gives what the other capped ones take, so that their sum
+    stays; its own place in x is what it takes.
+    """
+    left, k = 0.0, 0
+    for i in range(m):
+        f = free[i]
+        if f == pivot:
+            continue
+        tied = pivot >= 0 and f < capped
+        x[k] = g[f] - (g[pivot] if tied else 0.0)
+        left = max(left, abs(x[k]))
+        q = 0
+        for j in range(i + 1):
+            h = free[j]
+            if h == pivot:
+                continue
+            value = Q[f, h]
+            if tied:
+                value -= Q[pivot, h]
+            if pivot >= 0 and h < capped:
+                value -= Q[f, pivot]
+                if tied:
+                    value += Q[pivot, pivot]
+            M[k, q] = value
+            q += 1
+        k += 1
+    _newton(M, x, k, ridge)
+    if pivot >= 0:  # put the steps back in their places
+        given, k = 0.0, k - 1
+        for i in range(m - 1, -1, -1):
+            if free[i] == pivot:
+                at = i
+                continue
+            x[i] = x[k]
+            k -= 1
+            if free[i] < capped:
+                given += x[i]
+        x[at] = -given
+    return left
+
+
+@loop
+def ascend_master(Q: F, b: F, capped: int, a: F, tol: float, limit: int) -> int:
+    """Improve a feasible ``a`` to the optimum, in place; the number of steps taken.
+
+    Free entries take a Newton step, a little damped so that dependent cuts do no harm, cut off where
+    one of them, or the slack of the cap, reaches zero. Where nothing is left to gain on the face,
+    the entry with the largest gain joins, and where that is below ``tol`` too, a is optimal.
+    """
+    n, top = b.size, 1e-300
+    for i in range(n):
+        top = max(top, Q[i, i])
+    is_free = a > 0.0
+    used = min(a[:capped].sum(), 1.0)
+    tight = used >= 1.0 - 1e-15
+    free, g, M, x = np.empty(n, np.int64), np.empty(n), np.empty((n, n)), np.empty(n)
+    for it in range(limit):
+        m, pivot = 0, -1
+        for i in range(n):
+            if is_free[i]:
+                free[m] = i
+                m += 1
+                if tight and i < capped and (pivot < 0 or a[i] > a[pivot]):
+                    pivot = i
+        for i in range(n):
+            g[i] = b[i]
+            for j in range(m):
+                g[i] -= Q[i, free[j]] * a[free[j]]
+        if _face(Q, g, free, m, capped, pivot, M, x, RIDGE * top) > tol:
+            step, who, slope = 1.0, -1, 0.0
+            for i in range(m):
+                if free[i] < capped:
+                    slope += x[i]
+                if x[i] < 0.0 and a[free[i]] + step * x[i] < 0.0:
+                    step, who = -a[free[i]] / x[i], i
+            if not tight and slope > 0.0 and used + step * slope > 1.0:
+                step, who = (1.0 - used) / slope, n
+            for i in range(m):
+                a[free[i]] = max(a[free[i]] + step * x[i], 0.0)
+            if who == n:
+                tight = True
+            elif who >= 0:
+                a[free[who]] = 0.0
+                is_free[free[who]] = False
+            used = a[:capped].sum()
+            if used > 1.0:
+                a[:capped] /= used
+                used = 1.0
+            continue
+        price = g[pivot] if tight else 0.0
+        if price < -tol:  # the cap holds nothing back
+            tight = False
+            continue
+        best, joins = tol, -1
+        for i in range(n):
+            if not is_free[i]:
+                gain = g[i] - (price if i < capped else 0.0)
+                if gain > best:
+                    best, joins = gain, i
+        if joins < 0:
+            return it
+        is_free[joins] = True
+    return limit
+
+
+def solve_master(Q: Floats, b: Floats, capped: int, start: Floats | None = None,
+                 tol: float = 1e-12) -> Floats:
+    """The maximiser of ``b'a - a'Qa / 2`` over a >= 0, the first ``capped`` summing to at most 1.
+
+    >>> solve_master(np.eye(2), np.array([3.0, 1.0]), 2).tolist()
+    [1.0, 0.0]
+    """
+    a = np.zeros(len(b)) if start is None else start.copy()
+    scale = max(1.0, float(np.abs(b).max(initial=0.0)))
+    ascend_master(np.ascontiguousarray(Q), b, capped, a, tol * scale, 50 + 20 * len(b))
+    return a
