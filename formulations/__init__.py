@@ -6,7 +6,8 @@ from mmcopt.formulations.diffrac import Diffrac
 from mmcopt.formulations.hypersphere import Hypersphere
 from mmcopt.formulations.least_squares import LeastSquares
 from mmcopt.formulations.least_squares_fit import LeastSquaresFit
+from mmcopt.formulations.mkc import MKC
 from mmcopt.formulations.one_class_hinge import OneClassHinge
 
 __all__ = ["CPM3C", "CrammerSinger", "Diffrac", "Hypersphere", "LeastSquares",
-           "LeastSquaresFit", "OneClassHinge"]
+           "LeastSquaresFit", "MKC", "OneClassHinge"]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import math
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt.capabilities import Bounded, Separation
+from mmcopt.capabilities import Bounded, MarginRisk, Refit, Separation
 from mmcopt.checks import data_matrix, instance, integer, optional, plural, real
 from mmcopt.cuts import LabelCuts, PairCuts, PaperCuts, floored, top_two
 from mmcopt.errors import DataError
@@ -28,8 +27,8 @@ class CPM3C(Formulation):
 
     Minimise over W = (w_1..w_k), with t1 >= t2 the two largest of the scores w_p'x_i,
     ``beta/2 sum_p |w_p|^2 + 1/n sum_i l(t1_i - t2_i)`` subject to
-    ``|sum_i (w_p - w_q)'x_i| <= l`` for all pairs of classes (CPM3C, eq. 6 and 7; for k = 2, CPMMC).
-    A sample belongs to the class of its largest score. ``loss`` is l, the hinge by default.
+    ``|sum_i (w_p - w_q)'x_i| <= l`` for all pairs of classes (CPM3C, eq. 6 and 7; for k = 2 it is
+    CPMMC). A sample belongs to the class of its largest score. ``loss`` is l, the hinge by default.
 
     Features are centred and scaled to a mean square of 1 unless that is switched off; on centred
     features the balance holds by itself. ``kernel`` replaces features by those of a kernel. The
@@ -42,6 +41,7 @@ class CPM3C(Formulation):
 
     paper = "Zhao et al., CPM3C, eq. 6 and 7"
     default_solver = "CuttingPlane"
+    p = 2.0  # of the ball of kernel weights, where there are several kernels
 
     def __init__(self, X: Any, n_clusters: int = 2, *, beta: float = 0.03,
                  loss: MarginLoss | None = None, balance: float | None = None, kernel: Any = None,
@@ -76,6 +76,11 @@ class CPM3C(Formulation):
         kernel = self.kernel.centered() if self.center else self.kernel
         kernel = kernel.normalized() if self.normalize else kernel
         return KernelFeatures(kernel.fit(self.X, owner=owner), owner)
+
+    @property
+    def blocks(self) -> tuple[slice, ...]:
+        """Columns of W that have a weight of their own; none here."""
+        return ()
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
@@ -132,7 +137,7 @@ class CPM3C(Formulation):
             ("where", f"beta = {self.beta:g}; x " + (f"of the kernel {self.kernel!r}"
              if self.kernel is not None else "the features") + (", " if how else "")
              + " and ".join(how), ""),
-            ("non-convex", "the largest score may be any class's; convex once labels are given", ""),
+            ("non-convex", "the largest score may be any class's; convex for given labels", ""),
             ("paper", self.paper, ""),
         ]
         return Statement(f"CPM3C: {plural(self.n, 'sample')}, {k} clusters", tuple(rows))
@@ -146,7 +151,16 @@ class CPM3C(Formulation):
             margin = T[rows, y] - rest.max(axis=1)
         else:
             margin = top_two(T)[2]
-        return float(0.5 * self.beta * np.sum(W * W) + self.loss.value(margin).mean())
+        return float(self.scale * (self.regulariser(W) + self.loss.value(margin).mean()))
+
+    @property
+    def scale(self) -> float:
+        """What the objective is, beside regulariser and mean loss, a multiple of."""
+        return 1.0
+
+    def regulariser(self, W: Floats) -> float:
+        """beta/2 |W|^2, in units of the mean loss."""
+        return float(0.5 * self.beta * np.sum(W * W))
 
     def violation(self, point: Any) -> float:
         worst = 0.0
@@ -166,7 +180,7 @@ class CPM3C(Formulation):
     def caution(self, point: Floats) -> str | None:
         """A class without samples, or an objective hardly below that of W = 0."""
         found = np.bincount(self.labels(point), minlength=self.n_clusters)
-        trivial = float(self.loss.value(np.zeros(1))[0])
+        trivial = self.scale * float(self.loss.value(np.zeros(1))[0])
         value = self.objective(point)
         if value > COLLAPSED * trivial:
             return (f"the solution has collapsed: its objective {value:.4g} is hardly below the "
@@ -191,11 +205,10 @@ class CPM3C(Formulation):
         Z[labels, np.arange(self.n)] = 1.0
         means = self.features.sums(Z) / np.maximum(Z.sum(axis=1), 1.0)[:, None]
         means -= means.mean(axis=0)
-        T, square = self.features.scores(means), float(np.sum(means * means))
+        T, square = self.features.scores(means), self.regulariser(means)
         margin = top_two(T)[2]
-        lengths = np.geomspace(1e-3, 1e3, 61) / max(math.sqrt(square), 1e-300)
-        values = [0.5 * self.beta * s * s * square + self.loss.value(s * margin).mean()
-                  for s in lengths]
+        lengths = np.geomspace(1e-3, 1e3, 61) / max(float(np.linalg.norm(means)), 1e-300)
+        values = [s * s * square + self.loss.value(s * margin).mean() for s in lengths]
         W = means * lengths[int(np.argmin(values))]
         return (W, np.asarray(labels)) if self.least else W
 
@@ -216,7 +229,12 @@ class CPM3C(Formulation):
                 else ("pair",)
             return Separation(self.features, self.n_clusters, self.beta, self._cuts, kinds,
                               self.balance_rows, float(self.balance or 0.0), self._joined,
-                              self.weights)
+                              self.weights, regulariser=self.regulariser, scale=self.scale,
+                              blocks=self.blocks, p=self.p)
+        if self.least or self.blocks or self.balance_rows is not None:
+            return None
+        if kind is MarginRisk:
+            return MarginRisk(self.features, self.n_clusters, self.beta, self.loss)
         return None
 
     def _cuts(self, W: Floats, kind: str, start: Any) -> PairCuts:
@@ -234,25 +252,28 @@ class CPM3C(Formulation):
         """The convex problem of given labels: a Crammer-Singer machine."""
         import cvxpy as cp
 
-        if labels is None:
-            raise DataError(f"{type(self).__name__}: the problem is not convex; give the labels "
-                            "whose convex problem is meant.")
-        Phi, k, n = self.features.dense(), self.n_clusters, self.n
-        W = cp.Variable((k, Phi.shape[1]), name="W")
-        T = Phi @ W.T
-        losses = []
-        for p in range(k):
-            own = np.flatnonzero(np.asarray(labels) == p)
-            if not len(own):
-                continue
-            others = [q for q in range(k) if q != p]
-            margin = T[own, p] - cp.max(cp.vstack([T[own, q] for q in others]), axis=0)
-            losses.append(cp.sum(self.loss.atom(margin)))
+        W = cp.Variable((self.n_clusters, self.features.d), name="W")
         limits = []
         if self.balance_rows is not None:
             limits = [cp.abs(self.balance_rows @ cp.vec(W, order="C")) <= self.balance]
         return cp.Problem(cp.Minimize(self.beta / 2 * cp.sum_squares(W)
-                                      + cp.sum(cp.hstack(losses)) / n), limits)
+                                      + self.literal_loss(W, labels)), limits)
+
+    def literal_loss(self, W: Any, labels: Ints | None) -> Any:
+        """The mean loss of a cvxpy variable for given labels, class by class."""
+        import cvxpy as cp
+
+        if labels is None:
+            raise DataError(f"{type(self).__name__}: the problem is not convex; give the labels "
+                            "whose convex problem is meant.")
+        T, k, y = self.features.dense() @ W.T, self.n_clusters, np.asarray(labels)
+        losses = []
+        for p in range(k):
+            own = np.flatnonzero(y == p)
+            if len(own):
+                rest = cp.max(cp.vstack([T[own, q] for q in range(k) if q != p]), axis=0)
+                losses.append(cp.sum(self.loss.atom(T[own, p] - rest)))
+        return cp.sum(cp.hstack(losses)) / self.n
 
     @classmethod
     def examples(cls) -> list[Self]:

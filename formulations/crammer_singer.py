@@ -46,8 +46,8 @@ class CrammerSinger(CPM3C):
 
     def statement(self) -> Statement:
         rows = [row for row in super().statement().rows if row[0] not in ("non-convex", "over")]
-        rows.insert(1, ("over", f"w_1..w_{self.n_clusters}; t1 the score of the given class, t2 the "
-                        "best other one", ""))
+        rows.insert(1, ("over", f"w_1..w_{self.n_clusters}; t1 the score of the given class, t2 "
+                        "that of the best other", ""))
         return Statement(f"CrammerSinger: {self.n} samples with given labels, {self.n_clusters} "
                          "clusters", tuple(rows))
 
@@ -110,8 +110,8 @@ class CrammerSinger(CPM3C):
         others = [np.flatnonzero(self.y != q) for q in range(k)]
         above = [margin[i] <= own[i] - T[i, q] for q, i in enumerate(others)]
         limits = [] if self.balance_rows is None else [
-            self.balance_rows @ cp.vec(W, order="C") >= -self.balance,
-            self.balance_rows @ cp.vec(W, order="C") <= self.balance]
+            self.balance_rows @ cp.vec(W, order="C") >= -(self.balance or 0.0),
+            self.balance_rows @ cp.vec(W, order="C") <= (self.balance or 0.0)]
         value = self.beta / 2 * cp.sum_squares(W) + cp.sum(self.loss.atom(margin)) / n
 
         def duals() -> dict[str, Any]:

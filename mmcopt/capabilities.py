@@ -21,6 +21,7 @@ from mmcopt.errors import DataError, InfeasibleError, ParameterError
 from mmcopt.feasibility import find_labels
 from mmcopt.features import Features
 from mmcopt.kernel_rows import KernelRows
+from mmcopt.margins import MarginLoss
 from mmcopt.matrices import Dense, LowRank, Symmetric, as_symmetric
 
 Floats = NDArray[Any]
@@ -78,8 +79,42 @@ class BoxDual(Capability):
 
 
 @dataclass(frozen=True, eq=False)
+class MarginRisk(Capability):
+    """Minimise ``beta/2 |W|^2 + mean of l(t1 - t2)`` over W (k, d), without constraints.
+
+    t1 >= t2 are the two largest of a sample's scores, its features times W. A point is W.
+    """
+
+    features: Features
+    k: int
+    beta: float
+    loss: MarginLoss
+
+
+@dataclass(frozen=True, eq=False)
+class Refit(Capability):
+    """Labels of two clusters and linear models of them, from which labels follow again.
+
+    ``smooth(v)`` holds the values at the samples of the model f of least
+    ``sum_i (v_i - f(x_i))^2 + shift |f|^2``. ``point(v, labels)`` is the point of a model
+    ``smooth(v)``, or of its labels where points are labels; ``repair(labels, rng)`` moves labels to
+    where they are allowed. Cluster 1 has ``low`` to ``high`` samples.
+    """
+
+    smooth: Callable[[Floats], Floats]
+    shift: float
+    point: Callable[[Floats, Ints], Any]
+    repair: Callable[[Ints, np.random.Generator], Ints] = lambda labels, rng: labels
+    low: int = 1
+    high: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Separation(Capability):
     """Minimise ``beta/2 |W|^2 + risk(W)`` over W (k, d), the risk known by its cuts.
+
+    With ``blocks`` of columns the first term is ``beta/2 min sum_m |W_m|^2 / s_m`` over weights
+    s >= 0 of ``|s|_p <= 1``, as `regulariser` computes it. The objective is ``scale`` times all.
 
     ``cuts(W, kind)`` makes an empty set of cuts with its anchor at W, by the ``kinds`` that there
     are; see `mmcopt.cuts.PairCuts` for what one can do. ``|balance W| <= limit`` holds row by row,
@@ -97,6 +132,16 @@ class Separation(Capability):
     point: Callable[[Floats, Ints], Any] = lambda W, labels: W
     weights: Callable[[Any], Floats] = np.asarray
     bound: Callable[[dict[str, Any]], float] | None = None
+    regulariser: Callable[[Floats], float] | None = None
+    scale: float = 1.0
+    blocks: tuple[slice, ...] = ()
+    p: float = 2.0
+
+    def objective(self, W: Floats, risk: float) -> float:
+        """The objective at W with a risk."""
+        regular = 0.5 * self.beta * float(np.einsum("ij,ij->", W, W)) \
+            if self.regulariser is None else self.regulariser(W)
+        return self.scale * (regular + risk)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,9 +6,9 @@ convexity of the loss gives for any W, with p, r the two largest classes where t
     mean loss >= 1/n sum_i l(m_i) + a_i m_i + a_i (t_p + t_r - 2 max_q t_q),
 
 since t_p + t_r - 2 max_q t_q >= -(margin at W); equality holds where the cut was made. The last
-term is concave; at an anchor with top classes y, -2 t_y stands for -2 max_q t_q, and the cut becomes
-``mean loss <= b - <G, W>`` for its part: a restriction that holds the anchor, so that over given
-cuts the objective never rises.
+term is concave; at an anchor with top classes y, -2 t_y stands for -2 max_q t_q, and the cut
+becomes ``slack >= b - <G, W>``: a restriction that holds the anchor, so that over given cuts the
+objective never rises.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Ints = NDArray[np.int64]
 
 
 def top_two(T: Floats) -> tuple[Ints, Ints, Floats]:
-    """The two largest classes of each row of scores (n, k), the first of equal ones, and t1 - t2."""
+    """The two largest classes of each row of scores (n, k), the first of equal ones; t1 - t2."""
     n, k = T.shape
     if k == 2:
         first = (T[:, 1] > T[:, 0]).astype(np.int64)
@@ -84,10 +84,10 @@ class PairCuts:
         """Keep a cut whose linear part has these coefficients of the rows."""
         G = self.features.sums(coefficients).reshape(1, -1) / self.features.n
         self.b, self.G = np.append(self.b, b), np.vstack([self.G, G])
-        kept = self._weights.dtype
-        if kept == np.float32 and not np.array_equal(weight, weight.astype(np.float32)):
-            kept = np.dtype(np.float64)
-        self._weights = np.vstack([self._weights.astype(kept, copy=False), weight[None].astype(kept)])
+        exact = np.array_equal(weight, weight.astype(np.float32))  # always so of the hinge
+        kept: Any = self._weights.dtype if exact else np.float64
+        self._weights = np.vstack([self._weights.astype(kept, copy=False),
+                                   weight[None].astype(kept)])
 
     def anchor(self, T: Floats, W: Floats) -> int:
         """Move the anchor to W with scores T; how many samples have another top class."""
@@ -104,8 +104,13 @@ class PairCuts:
         change = np.zeros((k, J, len(rows)))
         for q in range(k):
             change[q] = weights * ((new == q).astype(np.float64) - (old == q))
-        sums = self.features.sums(change.reshape(k * J, len(rows)), rows).reshape(k, J, self.features.d)
-        self.G += (2.0 / n) * sums.transpose(1, 0, 2).reshape(J, k * self.features.d)
+        self.G += 2.0 / n * self._sums(change, rows)
+
+    def _sums(self, change: Floats, rows: Ints) -> Floats:
+        """Sums of some rows with weights (k, J, number of rows), as rows of `G`."""
+        (k, J, _), d = change.shape, self.features.d
+        sums = self.features.sums(change.reshape(k * J, len(rows)), rows).reshape(k, J, d)
+        return np.asarray(sums.transpose(1, 0, 2).reshape(J, k * d))
 
 
 def floored(T: Floats, least: int) -> Ints:
@@ -200,16 +205,15 @@ class LabelCuts(PairCuts):
             q = np.where(r == y, p, r)
             for c in range(k):
                 change[c] += sign * weights * ((y == c) * 1.0 - (q == c))
-        sums = self.features.sums(change.reshape(k * J, len(rows)), rows).reshape(k, J, self.features.d)
-        self.G += sums.transpose(1, 0, 2).reshape(J, k * self.features.d) / n
+        self.G += self._sums(change, rows) / n
 
 
 class PaperCuts(PairCuts):
-    """The cuts of CPM3C as printed (eq. 11), with z = [the class is the top one] held at the anchor.
+    """The cuts of CPM3C as printed (eq. 11), with z = [the class is on top] held at the anchor.
 
-    For a sample below margin 1 with second class r the term is ``1 - t_y + t_r``, and 0 once r is the
-    top class at the anchor: the indicator jumps, so these are no upper bounds, and the objective may
-    rise. Hinge loss only.
+    For a sample below margin 1 with second class r the term is ``1 - t_y + t_r``, and 0 once r is
+    the top class at the anchor: the indicator jumps, so these are no upper bounds, and the
+    objective may rise. Hinge loss only.
     """
 
     def __init__(self, features: Features, k: int, loss: MarginLoss, start: Ints) -> None:
@@ -235,6 +239,5 @@ class PaperCuts(PairCuts):
         for q in range(k):
             change[q] = after * ((new == q) * 1.0 - (second == q)) \
                 - before * ((old == q) * 1.0 - (second == q))
-        sums = self.features.sums(change.reshape(k * J, len(rows)), rows).reshape(k, J, self.features.d)
-        self.G += sums.transpose(1, 0, 2).reshape(J, k * self.features.d) / n
+        self.G += self._sums(change, rows) / n
         self.b = self.b + (after - before).sum(axis=1) / n

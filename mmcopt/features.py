@@ -7,6 +7,8 @@ eigenvectors of its matrix otherwise.
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -79,6 +81,30 @@ class Features:
         require_memory(8.0 * self.n * self.d, f"{self.n} x {self.d} sparse features made dense",
                        "use a solver that works on sparse rows.")
         return np.asarray(self.scale * self.X.toarray() - self.shift)
+
+
+class StackedFeatures(Features):
+    """Features side by side: those of several kernels; ``blocks`` are their columns."""
+
+    def __init__(self, parts: Sequence[Features], owner: str) -> None:
+        self.parts, self.owner = tuple(parts), owner
+        self.n, self.d = parts[0].n, sum(part.d for part in parts)
+        ends = np.cumsum([0, *(part.d for part in parts)])
+        self.blocks = tuple(slice(int(a), int(b)) for a, b in itertools.pairwise(ends))
+        self.sparse = any(part.sparse for part in parts)
+
+    def scores(self, W: Floats) -> Floats:
+        return np.asarray(sum(part.scores(W[:, block])
+                              for part, block in zip(self.parts, self.blocks, strict=True)))
+
+    def sums(self, A: Floats, rows: Any = slice(None)) -> Floats:
+        return np.hstack([part.sums(A, rows) for part in self.parts])
+
+    def new(self, X: Any) -> Floats:
+        return np.hstack([part.new(X) for part in self.parts])
+
+    def dense(self) -> Floats:
+        return np.hstack([part.dense() for part in self.parts])
 
 
 class KernelFeatures(Features):

@@ -27,7 +27,7 @@ class MarginLoss:
         raise NotImplementedError
 
     def conjugate(self, weight: Floats) -> Floats:
-        """Return min over m of l(m) + weight m, for the weights 0..`steepest` where it is finite."""
+        """Return min over m of l(m) + weight m, finite for the weights 0..`steepest`."""
         raise NotImplementedError
 
     @property

@@ -89,9 +89,9 @@ def _face(Q: F, g: F, free: F, m: int, capped: int, pivot: int, M: F, x: F, ridg
 def ascend_master(Q: F, b: F, capped: int, a: F, tol: float, limit: int) -> int:
     """Improve a feasible ``a`` to the optimum, in place; the number of steps taken.
 
-    Free entries take a Newton step, a little damped so that dependent cuts do no harm, cut off where
-    one of them, or the slack of the cap, reaches zero. Where nothing is left to gain on the face,
-    the entry with the largest gain joins, and where that is below ``tol`` too, a is optimal.
+    Free entries take a Newton step, a little damped so that dependent cuts do no harm, cut off
+    where one of them, or the slack of the cap, reaches zero. Where nothing is left to gain on the
+    face, the entry with the largest gain joins, and where that is below ``tol``, a is optimal.
     """
     n, top = b.size, 1e-300
     for i in range(n):
@@ -160,3 +160,58 @@ def solve_master(Q: Floats, b: Floats, capped: int, start: Floats | None = None,
     scale = max(1.0, float(np.abs(b).max(initial=0.0)))
     ascend_master(np.ascontiguousarray(Q), b, capped, a, tol * scale, 50 + 20 * len(b))
     return a
+
+
+# ---------------------------------------------------------------- several blocks
+
+
+@loop
+def ascend_blocks(Q: F, b: F, capped: int, p: float, a: F, weights: F, tol: float,
+                  limit: int) -> tuple[float, float]:
+    """Improve ``a`` and the weights of blocks; the primal value and the dual one.
+
+    maximise ``b'a - |(a'Q_m a)_m|_r / 2`` over the set of `ascend_master`, r dual to p: the dual of
+    cutting planes whose regulariser is ``min over weights, |weights|_p <= 1, of
+    sum_m |v_m|^2 / (2 weights_m)``. The weights are held while a is found, and then follow in closed
+    form from v_m = weights_m sum_j a_j g_jm. Ends when the gap is at most ``tol`` of the value.
+    """
+    blocks, n = Q.shape[0], b.size
+    mixed, moved = np.empty((n, n)), np.empty((blocks, n))
+    square, length = np.empty(blocks), np.empty(blocks)
+    best, worst = -np.inf, np.inf
+    kept_a, kept = a.copy(), weights.copy()
+    for _ in range(limit):
+        mixed[:] = 0.0
+        for m in range(blocks):
+            mixed += weights[m] * Q[m]
+        ascend_master(mixed, b, capped, a, 1e-13 * max(1.0, np.abs(b).max()), 50 + 20 * n)
+        linear = (a * b).sum()
+        for m in range(blocks):
+            moved[m] = Q[m] @ a
+            square[m] = max((a * moved[m]).sum(), 0.0)
+            length[m] = weights[m] * np.sqrt(square[m])
+        if p == 1.0:
+            norm = square.max()
+        else:
+            r = p / (p - 1.0)
+            top = max(square.max(), 1e-300)
+            norm = top * (((square / top)**r).sum())**(1.0 / r)
+        best = max(best, linear - 0.5 * norm)
+        q = 2.0 * p / (p + 1.0)
+        high = max(length.max(), 1e-300)
+        regular = 0.5 * (high * (((length / high)**q).sum())**(1.0 / q))**2
+        slack = 0.0
+        for j in range(n):
+            reach = b[j]
+            for m in range(blocks):
+                reach -= weights[m] * moved[m, j]
+            slack = max(slack, reach)
+        if regular + slack < worst:
+            worst = regular + slack
+            kept_a[:], kept[:] = a, weights
+        if worst - best <= tol * max(abs(worst), 1e-300) or length.max() == 0.0:
+            break
+        new = (length / high)**(2.0 / (p + 1.0))
+        weights[:] = new / ((new**p).sum())**(1.0 / p)
+    a[:], weights[:] = kept_a, kept
+    return worst, best

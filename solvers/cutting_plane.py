@@ -15,6 +15,7 @@ from mmcopt.solving import Progress, Solver
 
 Floats = NDArray[Any]
 RISE = 1e-10  # relative rise of the objective between two masters that counts as one
+INNER_GAP, INNER_STEPS = 1e-9, 500  # of a master with blocks
 
 
 @dataclass
@@ -25,6 +26,8 @@ class _State:
     W: Floats
     T: Floats
     a: Floats  # multipliers of cuts, then of the balance
+    weights: Floats  # of blocks of columns, where there are some
+    gap: float = 0.0  # the largest of a master with blocks, relative
     masters: int = 0
     rises: int = 0
     end: Status | None = None
@@ -32,7 +35,7 @@ class _State:
 
 @dataclass(frozen=True, kw_only=True)
 class CuttingPlane(Solver):
-    """Cutting planes outside, a concave-convex procedure inside (CPM3C, Algorithm 1 and section 3.3).
+    """Cutting planes outside, a concave-convex procedure inside (CPM3C, Algorithm 1, section 3.3).
 
     A step adds the most violated cut at the current point and then solves masters: quadratic
     programs over the cuts linearised at the last point, one after another, until their objective
@@ -72,7 +75,8 @@ class CuttingPlane(Solver):
         T = offer.features.scores(W)
         cuts = offer.cuts(W, self.cut, init)
         m = 0 if offer.balance is None else 2 * len(offer.balance)
-        state = _State(cuts, W, T, np.zeros(m))
+        count = max(1, len(offer.blocks))
+        state = _State(cuts, W, T, np.zeros(m), np.full(count, count ** (-1.0 / offer.p)))
         return self._progress(offer, state, cuts.risk(T))
 
     def step(self, f: Any, state: _State, rng: np.random.Generator) -> Progress:
@@ -84,7 +88,7 @@ class CuttingPlane(Solver):
         for _ in range(self.max_masters):
             moved = self._master(offer, state)
             reached = cuts.value(state.W)
-            now = self._objective(offer, state.W, reached)
+            now = offer.objective(state.W, reached)
             state.rises += now > before + RISE * (1.0 + abs(before))
             if moved == 0 or before - now <= self.alpha * abs(now):
                 break
@@ -94,12 +98,12 @@ class CuttingPlane(Solver):
             state.end = Status.CONVERGED
         return self._progress(offer, state, risk, {
             "cuts": float(len(cuts)), "masters": float(state.masters),
-            "violation": risk - reached, "rises": float(state.rises)})
+            "violation": risk - reached, "rises": float(state.rises), "inner_gap": state.gap})
 
     def _progress(self, offer: Separation, state: _State, risk: float,
                   extras: dict[str, float] | None = None) -> Progress:
         point = offer.point(state.W, state.cuts.top)
-        value = self._objective(offer, state.W, risk)
+        value = offer.objective(state.W, risk)
         duals = state.cuts.duals(state.a) if offer.bound is not None else None
         if duals is None or offer.bound is None:
             return Progress(state, point, value, extras=extras or {})
@@ -108,23 +112,36 @@ class CuttingPlane(Solver):
     def outcome(self, f: Any, state: _State) -> Status | None:
         return state.end
 
-    @staticmethod
-    def _objective(offer: Separation, W: Floats, risk: float) -> float:
-        return 0.5 * offer.beta * float(np.einsum("ij,ij->", W, W)) + risk
-
     def _master(self, offer: Separation, state: _State) -> int:
         """Solve the master and move the anchor there; how many samples it has relabelled."""
-        from mmcopt.masters import solve_master
-
         cuts = state.cuts
-        J = len(cuts)
         rows, b = cuts.G, cuts.b
         if offer.balance is not None:
             rows = np.vstack([rows, offer.balance, -offer.balance])
             b = np.concatenate([b, np.full(2 * len(offer.balance), -offer.limit)])
-        Q = rows @ rows.T / offer.beta
-        state.a = solve_master(Q, b, J, state.a)
-        W = (state.a @ rows / offer.beta).reshape(state.W.shape)
+        if offer.blocks:
+            W = self._blocks(offer, state, rows, b)
+        else:
+            from mmcopt.masters import solve_master
+
+            state.a = solve_master(rows @ rows.T / offer.beta, b, len(cuts), state.a)
+            W = (state.a @ rows / offer.beta).reshape(state.W.shape)
         state.W, state.T = W, offer.features.scores(W)
         state.masters += 1
         return int(cuts.anchor(state.T, W))
+
+    @staticmethod
+    def _blocks(offer: Separation, state: _State, rows: Floats, b: Floats) -> Floats:
+        """Solve a master with weighted blocks of columns; its W."""
+        from mmcopt.masters import ascend_blocks
+
+        shaped = rows.reshape(len(rows), offer.k, -1)
+        parts = [shaped[:, :, block].reshape(len(rows), -1) for block in offer.blocks]
+        Q = np.stack([part @ part.T for part in parts]) / offer.beta
+        worst, best = ascend_blocks(Q, b, len(state.cuts), offer.p, state.a, state.weights,
+                                    INNER_GAP, INNER_STEPS)
+        state.gap = max(state.gap, (worst - best) / max(abs(worst), 1e-300))
+        W = np.zeros((offer.k, shaped.shape[2]))
+        for part, block, weight in zip(parts, offer.blocks, state.weights, strict=True):
+            W[:, block] = (weight / offer.beta) * (state.a @ part).reshape(offer.k, -1)
+        return W

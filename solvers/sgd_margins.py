@@ -1,0 +1,98 @@
+"""Stochastic subgradients of the risk of a margin: what `SGD` does where there are weights W."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmcopt.capabilities import MarginRisk
+from mmcopt.cuts import top_two
+from mmcopt.result import Status
+
+Floats = NDArray[Any]
+Ints = NDArray[np.int64]
+LEAST = 64  # rounds of a step
+FIRST = 4.0  # the first step has the size 1 / FIRST
+
+
+@dataclass
+class Walk:
+    """W, and the sum of all W so far with the sums at two marks, from which averages follow."""
+
+    W: Floats
+    total: Floats
+    marks: Floats  # (2, k, d): the sum at the older mark, and at the younger one
+    marked: tuple[int, int] = (0, 0)  # rounds at the marks
+    rounds: int = 0
+    passes: int = 0
+    checked: float = math.inf  # the objective at the younger mark
+    end: Status | None = None
+
+    @property
+    def mean(self) -> Floats:
+        """The average of W over the last half of the rounds, or up to three quarters of them."""
+        return np.asarray((self.total - self.marks[0]) / (self.rounds - self.marked[0]))
+
+    def mark(self) -> None:
+        """Let the average begin at what is the younger mark, and set a new one here."""
+        self.marks[0], self.marks[1] = self.marks[1].copy(), self.total
+        self.marked = (self.marked[1], self.rounds)
+
+
+def new_walk(risk: MarginRisk, init: Any, rng: np.random.Generator) -> Walk:
+    """Start at given weights, or near 0, where every class has the same score."""
+    shape = (risk.k, risk.features.d)
+    W = 1e-3 * rng.standard_normal(shape) if init is None else np.array(init, dtype=np.float64)
+    return Walk(W, np.zeros(shape), np.zeros((2, *shape)))
+
+
+def gradient(risk: MarginRisk, W: Floats, rows: Ints) -> Floats:
+    """A subgradient of ``beta/2 |W|^2 + mean of l(t1 - t2)`` over some rows.
+
+    That of a sample with the leading classes p and r is ``l'(t_p - t_r) (e_p - e_r) x'``: where p
+    leads by less than the loss asks for, it shall lead by more.
+    """
+    phi, m = risk.features, len(rows)
+    X = phi.X[rows]
+    T = X @ (phi.scale * W.T) - W @ phi.shift if phi.sparse else X @ W.T
+    first, second, margin = top_two(np.asarray(T))
+    slope = risk.loss.slope(margin) / m
+    A = np.zeros((risk.k, m))
+    A[first, np.arange(m)], A[second, np.arange(m)] = slope, -slope
+    G = phi.scale * (A @ X) - A.sum(axis=1)[:, None] * phi.shift if phi.sparse else A @ X
+    return np.asarray(risk.beta * W + G)
+
+
+def play(risk: MarginRisk, walk: Walk, batches: Ints) -> None:
+    """Rounds ``W <- W - g / (beta (t + t0))``, one a row of ``batches``; t0 = FIRST / beta."""
+    if walk.passes & (walk.passes - 1) == 0:  # 0, 1, 2, 4, ...
+        walk.mark()
+    for rows in batches:
+        walk.rounds += 1
+        size = 1.0 / (risk.beta * walk.rounds + FIRST)
+        walk.W -= size * gradient(risk, walk.W, rows)
+        walk.total += walk.W
+    walk.passes += 1
+
+
+def batches(n: int, size: int, shuffled: bool, rng: np.random.Generator) -> Ints:
+    """The rows of each round of a pass, of which there are `LEAST` at least."""
+    size = min(size, n)
+    rounds = max(LEAST, -(-n // size))
+    if not shuffled:
+        return rng.integers(n, size=(rounds, size))
+    orders = [rng.permutation(n) for _ in range(-(-rounds * size // n))]
+    return np.concatenate(orders)[:rounds * size].reshape(rounds, size)
+
+
+def settled(walk: Walk, value: float, tol: float, most: int | None) -> Status | None:
+    """Whether twice the passes have lowered the objective by at most ``tol``, relatively."""
+    if walk.passes & (walk.passes - 1) == 0:
+        before, walk.checked = walk.checked, value
+        if before - value <= tol * abs(value):
+            return Status.CONVERGED
+    return Status.ITERATION_LIMIT if most is not None and walk.passes >= most else None
