@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt.capabilities import Bounded, MarginRisk, Refit, Separation
+from mmcopt.capabilities import Bounded, LiftedMargin, MarginRisk, Refit, Separation
 from mmcopt.checks import data_matrix, instance, integer, optional, plural, real
 from mmcopt.cuts import LabelCuts, PairCuts, PaperCuts, floored, top_two
 from mmcopt.errors import DataError
@@ -16,6 +16,7 @@ from mmcopt.features import Features, KernelFeatures
 from mmcopt.kernels import Gaussian, Linear, as_kernel
 from mmcopt.margins import Hinge, MarginLoss
 from mmcopt.modeling import Formulation, Statement, cached
+from mmcopt.ridge import Ridge
 
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]
@@ -205,12 +206,37 @@ class CPM3C(Formulation):
         Z[labels, np.arange(self.n)] = 1.0
         means = self.features.sums(Z) / np.maximum(Z.sum(axis=1), 1.0)[:, None]
         means -= means.mean(axis=0)
-        T, square = self.features.scores(means), self.regulariser(means)
-        margin = top_two(T)[2]
-        lengths = np.geomspace(1e-3, 1e3, 61) / max(float(np.linalg.norm(means)), 1e-300)
-        values = [s * s * square + self.loss.value(s * margin).mean() for s in lengths]
-        W = means * lengths[int(np.argmin(values))]
+        W = self._stretched(means)
         return (W, np.asarray(labels)) if self.least else W
+
+    def _stretched(self, W: Floats) -> Floats:
+        """W at the length that the objective likes best, of many and its own."""
+        square, margin = self.regulariser(W), top_two(self.features.scores(W))[2]
+        lengths = np.geomspace(1e-3, 1e3, 61) / max(float(np.linalg.norm(W)), 1e-300)
+        lengths = np.append(lengths, 1.0)
+        values = [s * s * square + self.loss.value(s * margin).mean() for s in lengths]
+        return W * lengths[int(np.argmin(values))]
+
+    @cached
+    def _ridge(self) -> Ridge:
+        """The regression on ``(w_1 - w_0)'x``, whose regulariser n times that of W is."""
+        return Ridge(self.features, self.n * self.beta / 4.0)
+
+    def _halves(self, rng: np.random.Generator) -> Ints:
+        """The two halves of the samples along a random direction."""
+        along = self.features.scores(rng.standard_normal((1, self.features.d)))[:, 0]
+        return (along > np.median(along)).astype(np.int64)
+
+    def _given(self, labels: Ints) -> Any:
+        """The problem of given labels, with the features of this one."""
+        machine = self.restrict(labels)
+        machine._cache["features"] = self.features
+        return machine
+
+    def _regressed(self, v: Floats, labels: Ints) -> Floats:
+        """W of the regression on targets v."""
+        w = self._ridge.weights(v) / 2.0
+        return self._stretched(np.stack([-w, w]))
 
     def restrict(self, labels: Any) -> Any:
         """The convex problem once every sample has its label."""
@@ -231,10 +257,17 @@ class CPM3C(Formulation):
                               self.balance_rows, float(self.balance or 0.0), self._joined,
                               self.weights, regulariser=self.regulariser, scale=self.scale,
                               blocks=self.blocks, p=self.p)
+        if kind is LiftedMargin and isinstance(self.loss, Hinge) and not self.blocks:
+            # A floor on sizes leaves fewer points, and margins of given labels are never larger.
+            limit = None if self.balance_rows is None else self.balance
+            return LiftedMargin(self.features, self.n_clusters, self.beta, limit, self.weights)
         if self.least or self.blocks or self.balance_rows is not None:
             return None
         if kind is MarginRisk:
             return MarginRisk(self.features, self.n_clusters, self.beta, self.loss)
+        if kind is Refit and self.n_clusters == 2:
+            return Refit(self._ridge.values, self._ridge.shift, self._regressed, self._halves,
+                         restrict=self._given)
         return None
 
     def _cuts(self, W: Floats, kind: str, start: Any) -> PairCuts:

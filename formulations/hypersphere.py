@@ -8,19 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt.capabilities import Bounded, ConvexProgram, Program, SimplexDual
-from mmcopt.checks import data_matrix, plural, real
+from mmcopt.checks import plural, real
 from mmcopt.errors import DataError
 from mmcopt.formulations.one_class_hinge import OneClassHinge
-from mmcopt.kernel_rows import KernelRows, kernel_root, row_weights
-from mmcopt.kernels import Gaussian, Linear, as_kernel
-from mmcopt.linalg import UNIT, require_psd
-from mmcopt.modeling import Formulation, Statement, cached
+from mmcopt.kernel_domain import PLAIN, KernelDomain
+from mmcopt.kernel_rows import kernel_root
+from mmcopt.kernels import Gaussian, Linear
+from mmcopt.modeling import Statement
 
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]
 
 
-class Hypersphere(Formulation):
+class Hypersphere(KernelDomain):
     """A sphere that holds the data, as small as the hinge loss allows.
 
     Minimise ``R^2 + C sum_i s_i max(0, |phi(x_i) - c|^2 - R^2)`` over a centre c and R^2 >= 0, with
@@ -35,40 +35,16 @@ class Hypersphere(Formulation):
 
     paper = "Ben-Hur et al., support vector clustering, eq. 2; the baseline of SGD-LMSVC"
     default_solver = "Conic"
-    n_clusters = 2
+    weighs = real(1)  # below 1 every sample is an outlier
 
-    def __init__(self, X: Any, *, C: float = 10.0, kernel: Any = Gaussian(width=0.2),
+    def __init__(self, X: Any, *, C: float = 10.0, kernel: Any = PLAIN,
                  sample_weight: Any = None) -> None:
-        owner = type(self).__name__
-        self.kernel = as_kernel(kernel)
-        self.X = data_matrix(X, owner=owner)
-        self.n = int(self.X.shape[0])
-        real(1).check(owner, "C", C)  # below 1 no sphere is better than R = 0 around outliers
-        self.C = float(C)
-        self.sample_weight = None if sample_weight is None \
-            else row_weights(sample_weight, self.n, owner)
-
-    @cached
-    def rows(self) -> KernelRows:
-        """The training kernel, computed a few rows at a time."""
-        fitted = self.kernel.fit(self.X, owner=type(self).__name__)
-        if not fitted.psd:
-            require_psd(fitted.matrix(), type(self).__name__)
-        return KernelRows(fitted)
-
-    @property
-    def upper(self) -> Floats:
-        """The box of the dual: C times the share of each sample."""
-        w = self.sample_weight
-        return np.full(self.n, self.C / self.n) if w is None else np.asarray(self.C * w / w.sum())
+        super().__init__(X, C, kernel, sample_weight)
 
     def distances(self, point: Floats) -> tuple[Floats, float]:
         """Squared distances of the samples from the centre, and its squared norm."""
-        b = np.asarray(point, dtype=np.float64)
-        if b.shape != (self.n,):
-            raise DataError(f"{type(self).__name__}: a point holds one number a sample, shape "
-                            f"({self.n},); got {b.shape}.")
-        inner = self.rows.times(b)
+        b = self._point(point)
+        inner = self.scores(b)
         square = float(b @ inner)
         return np.maximum(self.rows.diagonal - 2.0 * inner + square, 0.0), square
 
@@ -99,22 +75,13 @@ class Hypersphere(Formulation):
         d, radius = self.distances(point)[0], self.radius(point)
         return float(radius + self.upper @ np.maximum(d - radius, 0.0))
 
-    def violation(self, point: Floats) -> float:
-        return 0.0
-
     def labels(self, point: Floats) -> Ints:
         return (self.distances(point)[0] <= self.radius(point)).astype(np.int64)
 
-    def from_labels(self, labels: Ints) -> Any:
-        raise DataError(f"{type(self).__name__}: labels determine no point of this problem; start "
-                        "from the coefficients b of a centre, or from another Result.")
-
     def decision_function(self, point: Floats, X: Any) -> Floats:
         """R^2 - |phi(x) - c|^2 for new rows; not negative inside the sphere."""
-        b = np.asarray(point, dtype=np.float64)
-        fitted = self.rows.fitted
-        own = np.array([fitted.kernel.fit(row[None]).diagonal()[0] for row in fitted.accept(X)]) \
-            if self.rows.gaussian is None else 1.0
+        own = self.rows.fitted.self_values(X)
+        b = self._point(point)
         return self.radius(b) - (own - 2.0 * self.rows.at(b, X) + self.distances(b)[1])
 
     def half_space(self, point: Floats) -> tuple[OneClassHinge, Floats]:
@@ -146,13 +113,12 @@ class Hypersphere(Formulation):
 
     def _bound(self, duals: dict[str, Any]) -> float:
         """The dual objective of b, moved into the simplex and the box, less its rounding."""
-        b = into_simplex(np.asarray(duals["b"], dtype=np.float64), self.upper)
-        inner = self.rows.times(b)
-        linear, square = float(b @ self.rows.diagonal), float(b @ inner)
-        size = float(b @ np.abs(self.rows.diagonal)) + float(b @ np.abs(inner))
+        b = into_simplex(self._point(np.nan_to_num(duals["b"])), self.upper)
+        linear, square = float(b @ self.rows.diagonal), float(b @ self.scores(b))
+        size = float(b @ np.abs(self.rows.diagonal)) + self.square_rounding(b)
         # The entries of b sum to 1 up to rounding, by which the bound has to be scaled.
         off = abs(float(b.sum()) - 1.0) * (size + float(np.abs(self.rows.diagonal).max()))
-        return linear - square - 4 * (self.n + 8) * UNIT * size - 2 * off
+        return linear - square - self.rounding(size) - 2 * off
 
     def _program(self, cuts: Any) -> Program:
         import cvxpy as cp
@@ -173,8 +139,7 @@ class Hypersphere(Formulation):
 
     @classmethod
     def examples(cls) -> list[Self]:
-        rng = np.random.default_rng(0)
-        X = np.vstack([rng.standard_normal((5, 2)) - 2, rng.standard_normal((5, 2)) + 2])
+        X = cls.clouds()
         return [cls(X, C=3.0, kernel=Gaussian(gamma=0.5)),
                 cls(X, C=20.0, kernel=Gaussian(gamma=0.2)),
                 cls(X, C=4.0, kernel=Linear()),

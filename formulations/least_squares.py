@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt.capabilities import InnerFit, LabelQuadratic
+from mmcopt.capabilities import InnerFit, LabelQuadratic, Refit
 from mmcopt.checks import choice, data_matrix, flag, integer, is_sparse, real
 from mmcopt.constraints import CannotLink, Known, LabelRules, MustLink, Sizes, as_sizes, resolve
 from mmcopt.errors import DataError
@@ -210,6 +210,13 @@ class LeastSquares(Formulation):
             return self._quadratic
         if kind is InnerFit:
             return InnerFit(self.coefficients)
+        if kind is Refit and self.n_clusters == 2:
+            low, high, lq = self.rules.low, self.rules.high, self._quadratic
+            return Refit(lambda v: np.asarray(self.W @ v), self.shift, lambda v, labels: labels,
+                         lambda rng: lq.expand(lq.random_labels(rng)),
+                         lambda labels, rng: lq.expand(lq.repair(lq.reduce(labels), rng)),
+                         max(int(low[1]), self.n - int(high[0])),
+                         min(int(high[1]), self.n - int(low[0])))
         return None
 
     @cached

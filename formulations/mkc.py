@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,16 +18,17 @@ from mmcopt.modeling import Statement, cached
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]
 SPARSE = Rule("a list of at least one kernel", lambda v: isinstance(v, Sequence) and len(v) > 0)
+PLAIN = (Linear(), Polynomial(2), Gaussian(width=0.5))
 
 
 class MKC(CPM3C):
     """Classes told apart by a margin in a weighted sum of kernels, weights and labels unknown.
 
     Minimise over weights s >= 0 with |s|_p <= 1 and v_1..v_M, one for each kernel and with one row
-    a class, ``sum_m |v_m|^2 / (2 s_m) + C/n sum_i l(t1_i - t2_i)``, t1 >= t2 the two largest of the
-    scores ``sum_m v_m Phi_m(x_i)`` (MKC, eq. 2.7 and 4.33, with p = 2). The best weights for given v
-    are in proportion to |v_m|^(2/(p+1)); so a point is v, all kernels side by side, and the first
-    term ``(sum_m |v_m|^q)^(2/q) / 2`` with q = 2p/(p+1). `kernel_weights` are the s of a point.
+    a class, ``sum_m |v_m|^2 / (2 s_m) + C/n sum_i l(t1_i - t2_i)``, t1 >= t2 the two largest of
+    the scores ``sum_m v_m Phi_m(x_i)`` (MKC, eq. 2.7 and 4.33, with p = 2). The best weights for
+    given v are in proportion to |v_m|^(2/(p+1)); so a point is v, all kernels side by side, and the
+    first term ``(sum_m |v_m|^q)^(2/q) / 2``, q = 2p/(p+1). `kernel_weights` are the s of a point.
 
     Kernels are centred and scaled to a mean diagonal of 1 unless that is switched off: otherwise
     the one of largest values is preferred whatever it is worth.
@@ -36,7 +37,7 @@ class MKC(CPM3C):
     paper = "Zhao et al., MKC, eq. 2.7 and 4.33"
 
     def __init__(self, X: Any, n_clusters: int = 2, *,
-                 kernels: Any = (Linear(), Polynomial(2), Gaussian(width=0.5)), C: float = 50.0,
+                 kernels: Any = PLAIN, C: float = 50.0,
                  p: float = 2.0, loss: Any = None, balance: float | None = None,
                  center: bool = True, normalize: bool = True, size_floor: float = 0.0) -> None:
         owner = type(self).__name__
@@ -125,7 +126,7 @@ class MKC(CPM3C):
         W = cp.Variable((self.n_clusters, self.features.d), name="W")
         s = cp.Variable(len(self.blocks), nonneg=True, name="s")
         first = sum(cp.quad_over_lin(W[:, block], s[m]) for m, block in enumerate(self.blocks)) / 2
-        limits = [cp.pnorm(s, self.p) <= 1 if self.p > 1 else cp.sum(s) <= 1]
+        limits = [cp.pnorm(s, cast(Any, self.p)) <= 1 if self.p > 1 else cp.sum(s) <= 1]
         if self.balance_rows is not None:
             limits.append(cp.abs(self.balance_rows @ cp.vec(W, order="C")) <= self.balance)
         return cp.Problem(cp.Minimize(first + self.C * self.literal_loss(W, labels)), limits)

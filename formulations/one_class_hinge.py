@@ -9,18 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt.capabilities import Bounded, BoxDual, ConvexProgram, Program, Subgradient
-from mmcopt.checks import data_matrix, plural, read_only, real
+from mmcopt.checks import data_matrix, plural, real
 from mmcopt.errors import DataError
-from mmcopt.kernel_rows import KernelRows, kernel_root, row_weights
-from mmcopt.kernels import Gaussian, Linear, Polynomial, as_kernel
-from mmcopt.linalg import UNIT, require_psd
-from mmcopt.modeling import Formulation, Statement, cached
+from mmcopt.kernel_domain import PLAIN, KernelDomain
+from mmcopt.kernel_rows import kernel_root, row_weights
+from mmcopt.kernels import Gaussian, Linear, Polynomial
+from mmcopt.linalg import UNIT
+from mmcopt.modeling import Statement
 
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]
+LARGE = 5000  # samples up to which c_min is computed for a warning
 
 
-class OneClassHinge(Formulation):
+class OneClassHinge(KernelDomain):
     """A half-space that holds the data, as far from the origin as the hinge loss allows.
 
     Minimise ``J(w) = |w|^2 / 2 + C sum_i s_i max(0, 1 - w'phi(x_i))`` with s_i = 1/n, or the share
@@ -45,61 +47,11 @@ class OneClassHinge(Formulation):
 
     paper = "Pham et al., SGD-LMSVC, eq. 1"
     default_solver = "DualCoordinate"
-    n_clusters = 2
+    weighs = real(0, open_low=True)
 
-    def __init__(self, X: Any, *, C: float = 100.0, kernel: Any = Gaussian(width=0.2),
+    def __init__(self, X: Any, *, C: float = 100.0, kernel: Any = PLAIN,
                  sample_weight: Any = None) -> None:
-        owner = type(self).__name__
-        self.kernel = as_kernel(kernel)
-        self.X = data_matrix(X, owner=owner)
-        self.n = int(self.X.shape[0])
-        real(0, open_low=True).check(owner, "C", C)
-        self.C = float(C)
-        self.sample_weight = None if sample_weight is None \
-            else row_weights(sample_weight, self.n, owner)
-
-    # ------------------------------------------------------------ data
-
-    @cached
-    def rows(self) -> KernelRows:
-        """The training kernel, computed a few rows at a time."""
-        fitted = self.kernel.fit(self.X, owner=type(self).__name__)
-        if not fitted.psd:
-            require_psd(fitted.matrix(), type(self).__name__)
-        return KernelRows(fitted)
-
-    @cached
-    def share(self) -> Floats:
-        """Weight of each sample in the mean of the losses."""
-        w = self.sample_weight
-        return read_only(np.full(self.n, 1.0 / self.n) if w is None else w / w.sum())
-
-    @property
-    def upper(self) -> Floats:
-        """The box of the dual: C times the share of each sample."""
-        return np.asarray(self.C * self.share)
-
-    def scores(self, point: Floats) -> Floats:
-        """w'phi(x_i) = (K a)_i for all samples; the last two are kept."""
-        a = self._point(point)
-        kept = self._cache.setdefault("scores", [])
-        for known, value in kept:
-            if np.array_equal(known, a):
-                return np.asarray(value)
-        value = read_only(self.rows.times(a))
-        self._cache["scores"] = [*kept[-1:], (a.copy(), value)]
-        return np.asarray(value)
-
-    def _point(self, point: Any) -> Floats:
-        a = np.asarray(point, dtype=np.float64)
-        if a.shape != (self.n,):
-            raise DataError(f"{type(self).__name__}: a point holds one number a sample, shape "
-                            f"({self.n},); got {a.shape}.")
-        return a
-
-    def _adopt(self, other: Self, changed: set[str]) -> None:
-        if not changed & {"X", "kernel"}:
-            self._cache.update({k: v for k, v in other._cache.items() if k == "rows"})
+        super().__init__(X, C, kernel, sample_weight)
 
     # ------------------------------------------------------------ the problem
 
@@ -124,58 +76,80 @@ class OneClassHinge(Formulation):
         a, scores = self._point(point), self.scores(point)
         return float(0.5 * (a @ scores) + self.upper @ np.maximum(1.0 - scores, 0.0))
 
-    def violation(self, point: Floats) -> float:
-        return 0.0
-
     def labels(self, point: Floats) -> Ints:
         return (self.scores(point) >= 1.0).astype(np.int64)
 
-    def from_labels(self, labels: Ints) -> Any:
-        raise DataError(f"{type(self).__name__}: labels determine no point of this problem; start "
-                        "from a vector a of dual weights, or from another Result.")
-
     def caution(self, point: Floats) -> str | None:
         """An empty domain, and the smallest C that gives another."""
-        scores, a = self.scores(point), np.asarray(point)
-        top = float(scores.max())
-        if top >= 1.0 or not np.allclose(a, self.upper, rtol=1e-9, atol=0.0):
+        a, top = self._point(point), float(self.scores(point).max())
+        if top >= 1.0 or not a.any():  # w = 0 is where a solver was stopped before it began
             return None
+        if self.n > LARGE and not np.allclose(a, self.upper, rtol=1e-9, atol=0.0):
+            return ("no sample is inside the domain; problem.c_min() computes the C above which "
+                    "there is one.")
+        least = self.c_min() if self.n <= LARGE else self.C / top
+        if math.isinf(least):
+            return "the domain is empty for every C: w = 0 is optimal for this kernel and data."
+        if least < self.C:
+            return (f"no sample is inside the domain, though domains begin above C = {least:.6g} "
+                    f"and C is {self.C:g}: solve to a smaller gap.")
         return (f"the domain is empty: at C = {self.C:g} no sample is inside it, and every a_i is "
-                f"at its bound; domains begin above C = {self.C / top:.6g}.")
+                f"at its bound; domains begin above C = {least:.6g}.")
 
     def c_min(self) -> float:
         """The C up to which the domain is empty: 1 / max_i sum_j K_ij s_j (n^2 kernel values).
 
         Where that maximum is not positive there is a domain for no C, and this is infinite.
         """
-        top = float(self.rows.times(self.share).max())
-        return 1.0 / top if top > 0 else math.inf
+        if "c_min" not in self.rows.known:
+            self.rows.known["c_min"] = {}
+        known, key = self.rows.known["c_min"], self.share.tobytes()
+        if key not in known:
+            top = float(self.rows.times(self.share).max())
+            tiny = self.n * UNIT * float(np.abs(self.rows.diagonal).max())
+            known[key] = 1.0 / top if top > tiny else math.inf
+        return float(known[key])
 
     def nu(self, point: Floats) -> float:
         """The nu of the same domain in scikit-learn's ``OneClassSVM``: sum_i a_i / C."""
         return float(self._point(point).sum() / self.C)
 
     @classmethod
-    def from_one_class_svm(cls, model: Any, X: Any) -> tuple[Self, Floats]:
-        """The problem that a fitted ``OneClassSVM(kernel="rbf")`` has solved on X, and its point.
+    def from_one_class_svm(cls, model: Any, X: Any,
+                           sample_weight: Any = None) -> tuple[Self, Floats]:
+        """The problem that a fitted ``OneClassSVM`` has solved on X, and its point.
 
-        Its coefficients divided by its offset are the a of the problem with C = sum a / nu.
+        For the kernels "rbf", "linear" and "poly", and with the ``sample_weight`` it was fitted
+        with. Its coefficients divided by its offset are the a of the problem with C = sum a / nu.
         """
-        offset = abs(float(np.ravel(model.offset_)[0]))
-        if model.kernel not in ("rbf", "linear", "poly"):
-            raise DataError(f"{cls.__name__}: only OneClassSVM with an rbf, linear or poly kernel "
-                            f"can be converted; got kernel={model.kernel!r}.")
-        if offset == 0.0:
-            raise DataError(f"{cls.__name__}: the offset of this OneClassSVM is 0, so its domain "
-                            "is bounded by no level of the decision function.")
-        a = np.zeros(len(np.asarray(X)))
-        a[model.support_] = np.ravel(model.dual_coef_) / offset
+        X = data_matrix(X, owner=cls.__name__)
+        if not hasattr(model, "support_") or model.kernel not in ("rbf", "linear", "poly"):
+            raise DataError(f"{cls.__name__}: only a fitted OneClassSVM with an rbf, linear or "
+                            f"poly kernel can be converted; got {model!r}.")
+        offset = float(np.ravel(model.offset_)[0])
+        w = np.ones(X.shape[0]) if sample_weight is None \
+            else row_weights(sample_weight, X.shape[0], cls.__name__)
+        used = np.flatnonzero(w > 0)  # LIBSVM leaves out the others, and counts without them
+        support = used[model.support_] if len(used) > model.support_.max(initial=-1) else used[:0]
+        same = X[support].shape == model.support_vectors_.shape \
+            and abs(X[support] - model.support_vectors_).max() == 0
+        if not same:
+            raise DataError(f"{cls.__name__}: this OneClassSVM was not fitted on this X, or with "
+                            "other weights; pass the X and the sample_weight of its fit.")
+        if not offset > 0.0:
+            raise DataError(f"{cls.__name__}: the offset of this OneClassSVM is {offset:g}, so its "
+                            "domain is bounded by no level of the decision function.")
+        a = np.zeros(X.shape[0])
+        a[support] = np.ravel(model.dual_coef_) / offset
         gamma = float(model._gamma)
         kernel = {"rbf": Gaussian(gamma=gamma), "linear": Linear()}.get(model.kernel)
         if kernel is None:  # (gamma x'z + coef0)^degree
-            scaled = Polynomial(model.degree, model.coef0 / gamma)
-            kernel = gamma**model.degree * scaled
-        return cls(X, C=float(a.sum() / model.nu), kernel=kernel), a
+            kernel = gamma**model.degree * Polynomial(model.degree, model.coef0 / gamma)
+        problem = cls(X, C=float(a.sum() / model.nu), kernel=kernel, sample_weight=sample_weight)
+        if (a > problem.upper * (1 + 1e-6)).any():
+            raise DataError(f"{cls.__name__}: the coefficients of this OneClassSVM exceed their "
+                            "bounds; pass the sample_weight of its fit.")
+        return problem, a
 
     def decision_function(self, point: Floats, X: Any) -> Floats:
         """w'phi(x) - 1 for new rows; not negative inside the domain."""
@@ -196,11 +170,9 @@ class OneClassHinge(Formulation):
 
     def _bound(self, duals: dict[str, Any]) -> float:
         """The dual objective of a, clipped to the box, less its rounding."""
-        a = np.clip(np.nan_to_num(self._point(duals["a"])), 0.0, self.upper)
-        scores = self.scores(a)
-        linear, square = float(a.sum()), float(a @ scores)
-        size = linear + 0.5 * float(a @ np.abs(scores)) + float(a.sum()**2) * UNIT
-        return linear - 0.5 * square - 4 * (self.n + 8) * UNIT * size
+        a = np.clip(self._point(np.nan_to_num(duals["a"])), 0.0, self.upper)
+        linear, square = float(a.sum()), float(a @ self.scores(a))
+        return linear - 0.5 * square - self.rounding(linear + 0.5 * self.square_rounding(a))
 
     def _program(self, cuts: Any) -> Program:
         import cvxpy as cp
@@ -222,8 +194,7 @@ class OneClassHinge(Formulation):
 
     @classmethod
     def examples(cls) -> list[Self]:
-        rng = np.random.default_rng(0)
-        X = np.vstack([rng.standard_normal((5, 2)) - 2, rng.standard_normal((5, 2)) + 2])
+        X = cls.clouds()
         return [cls(X, C=5.0, kernel=Gaussian(gamma=0.5)),
                 cls(X, C=40.0, kernel=Gaussian(gamma=0.2)),
                 cls(X, C=4.0, kernel=Gaussian(gamma=0.5), sample_weight=1.0 + np.arange(10) % 3),

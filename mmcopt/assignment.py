@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from mmcopt.checks import choice, data_matrix, flag, integer, optional, plural, real
 from mmcopt.errors import DataError, ParameterError
-from mmcopt.level_tree import LevelTree, build
+from mmcopt.level_tree import LevelTree, build, least_size
 from mmcopt.segments import (
     Domain,
     bridges,
@@ -147,6 +147,11 @@ def neighbour_gamma(X: Any, scale: float = 0.85, *, neighbours: int = 7) -> floa
     _COUNT.check("neighbour_gamma", "neighbours", neighbours)
     A = np.asarray(data_matrix(X, owner="neighbour_gamma", sparse=False), dtype=np.float64)
     P = np.unique(A - A.mean(axis=0), axis=0)
+    with np.errstate(over="ignore"):
+        far = float(np.square(np.ptp(P, axis=0)).sum())
+    if len(P) > 1 and not 1e-280 < far < 1e280:
+        raise DataError(f"neighbour_gamma: the samples spread over {np.sqrt(far):.3g}, whose "
+                        "square is beyond double precision; rescale the features.")
     if len(P) < 2:
         raise DataError("neighbour_gamma: all samples are equal, so their distances set no scale; "
                         "choose gamma yourself, any above 0 does.")
@@ -344,7 +349,7 @@ def level_tree(result: Any, n_clusters: int | None = None, *, neighbours: int = 
     optional(_COUNT).check("level_tree", "min_size", min_size)
     _COUNT.check("level_tree", "neighbours", neighbours)
     domain = Domain.of(result)
-    least = max(2 if domain.n > 3 else 1, round(0.015 * domain.n)) if min_size is None else min_size
+    least = least_size(domain.n) if min_size is None else min_size
     tree = build(domain, neighbours, least, eps)
     return _assignment(domain, "level_tree", np.arange(domain.n), tree.labels(n_clusters), eps,
                        outliers, links=tree.edges[tree.heights >= -eps], tree=tree)

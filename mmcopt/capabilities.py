@@ -46,6 +46,29 @@ class InnerFit(Capability):
 
 
 @dataclass(frozen=True, eq=False)
+class LiftedMargin(Capability):
+    """Minimise ``beta/2 |W|^2 + mean of max(0, 1 - (t1 - t2))``, or more than that, over W (k, d).
+
+    t1 >= t2 are the two largest of a sample's scores t = Wx, s the sum of all features, and
+    ``|(w_p - w_q)'s| <= limit`` for all pairs. What a psd matrix needs to know: centring the rows
+    of W changes no margin and no difference, and lowers the norm. Then t sums to 0, and as t1
+    exceeds the mean of the others by t1 - t2 at least, ``|t|^2 >= t1^2 k/(k-1) >= (t1 - t2)^2
+    (k-1)/k``. So V = k/(k-1) sum_p w_p w_p' has ``(t1 - t2)^2 <= x'Vx``, ``|W|^2 = (k-1)/k tr V``,
+    and ``s'Vs <= limit^2 floor(k^2/4)/(k-1)``, since numbers of sum 0 in an interval of that length
+    have the largest squares with half of them at each end. For k = 2 all of these are equalities.
+
+    Any problem whose points have ``weights(point)``, and an objective of this or more, may offer
+    it.
+    """
+
+    features: Features
+    k: int
+    beta: float
+    limit: float | None = None
+    weights: Callable[[Any], Floats] = np.asarray
+
+
+@dataclass(frozen=True, eq=False)
 class LinearSystem(Capability):
     """A convex quadratic problem whose optimum solves ``A x = b``, A positive definite."""
 
@@ -98,15 +121,19 @@ class Refit(Capability):
     ``smooth(v)`` holds the values at the samples of the model f of least
     ``sum_i (v_i - f(x_i))^2 + shift |f|^2``. ``point(v, labels)`` is the point of a model
     ``smooth(v)``, or of its labels where points are labels; ``repair(labels, rng)`` moves labels to
-    where they are allowed. Cluster 1 has ``low`` to ``high`` samples.
+    where they are allowed. Cluster 1 has ``low`` to ``high`` samples. ``draw(rng)`` are random
+    labels, and ``restrict(labels)`` is the convex problem of given ones, where points are not
+    labels.
     """
 
     smooth: Callable[[Floats], Floats]
     shift: float
     point: Callable[[Floats, Ints], Any]
+    draw: Callable[[np.random.Generator], Ints]
     repair: Callable[[Ints, np.random.Generator], Ints] = lambda labels, rng: labels
     low: int = 1
     high: int | None = None
+    restrict: Callable[[Ints], Any] | None = None
 
 
 @dataclass(frozen=True, eq=False)

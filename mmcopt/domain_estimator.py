@@ -14,11 +14,12 @@ from mmcopt.assignment import Assignment, equilibrium, level_tree
 from mmcopt.checks import choice, integer, optional, real, seed_of
 from mmcopt.condensing import Cells, micro_cells
 from mmcopt.errors import ParameterError
+from mmcopt.level_tree import least_size
 from mmcopt.result import Result
 from mmcopt.solving import solve
 
 METHODS = ("graph", "level_tree", "equilibrium")
-CONDENSED = 20_000  # samples beyond which they are condensed first, into this share:
+CONDENSED = 3000  # samples beyond which they are condensed first, into so many cells at most:
 CELLS = 2000
 
 
@@ -58,7 +59,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
     assignment_ : Assignment
         What the clusters were made from; ``boundary``, ``outside``, ``tree`` and more.
     cells_ : Cells or None
-        More than 20,000 samples are condensed into about 2000 weighted cells first.
+        More than 3000 samples are condensed into about 2000 weighted cells first.
 
     Examples
     --------
@@ -82,7 +83,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Cluster the samples in the rows of X; y is ignored."""
         self._check_parameters()
-        X = validate_data(self, X, dtype="numeric")
+        X = samples = validate_data(self, X, dtype="numeric")
         seed = seed_of(self.random_state, type(self).__name__)
         self.cells_: Cells | None = None
         weight = None
@@ -92,7 +93,10 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         X = np.asarray(X, dtype=np.float64)
         self.result_, self.assignment_ = self._clusters(X, weight, seed)
         labels = self.assignment_.labels
-        self.labels_ = labels if self.cells_ is None else self.cells_.spread(labels)
+        if self.cells_ is not None:  # cells have no outliers of their own
+            labels = self.assignment_.predict(samples) if self.outliers == "mark" \
+                else self.cells_.spread(labels)
+        self.labels_ = labels
         self.n_clusters_ = self.assignment_.n_clusters
         f = self.result_.formulation
         self.gamma_, self.C_ = f.kernel.gamma, f.C
@@ -108,7 +112,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
             return result, level_tree(clusters.domain, self.n_clusters, outliers=self.outliers)
         if self.assignment == "graph":
             result, clusters = selection.agreeing_graph(X, seed=seed, **options)
-            least = selection.least_size(len(X)) if weight is None else 1
+            least = least_size(len(X)) if weight is None else 1
             return result, selection.parts_of(clusters.domain, least, self.outliers) or clusters
         result = solve(selection.auto_problem(X, **options), seed=seed)
         if self.assignment == "level_tree":

@@ -35,6 +35,7 @@ from mmcopt.assignment import (
 from mmcopt.checks import choice, integer, listed
 from mmcopt.errors import DataError, ParameterError
 from mmcopt.kernels import Gaussian
+from mmcopt.level_tree import least_size
 from mmcopt.metrics import adjusted_rand_index
 from mmcopt.registry import formulation
 from mmcopt.result import Result
@@ -46,7 +47,6 @@ TREE, SOFT = 0.85, 1.3
 SCALES, MARGINS = (0.7, 1.0, 1.4, 2.0), (1.3, 2.0, 5.0, np.inf)  # what `given_number` tries
 GRAPH_SCALES, GRAPH_MARGINS = (0.35, 0.7, 1.4, 2.8), (2.0, 5.0, np.inf)  # and `agreeing_graph`
 ALIKE = 0.02  # of the adjusted Rand index: then the domain that holds more samples is taken
-SMALLEST_SHARE = 0.015  # of the samples, which a part needs to be a cluster
 
 _METHOD = choice("graph", "level_tree")
 
@@ -74,11 +74,6 @@ def _margin(f: Any, times: float) -> float:
     return float(max(min(times * least, f.n), 1.05 * least))
 
 
-def least_size(n: int) -> int:
-    """Samples that a part needs to be a cluster."""
-    return max(2 if n > 3 else 1, round(SMALLEST_SHARE * n))
-
-
 def given_number(X: Any, n_clusters: int, *, gamma: Any = "auto", C: Any = "auto",
                  sample_weight: Any = None, seed: Any = 0) -> tuple[Result, Assignment]:
     """The model, of a small grid around the rule, whose tree shows this number of peaks best.
@@ -92,7 +87,7 @@ def given_number(X: Any, n_clusters: int, *, gamma: Any = "auto", C: Any = "auto
         raise DataError(f"n_clusters={n_clusters} asks for more clusters than there are distinct "
                         f"samples: {distinct}.")
     for least, narrower in ((None, 1.0), (1, 1.0), (1, 4.0), (1, 16.0), (1, 64.0), (1, 1e6)):
-        results = [solve(f, seed=seed) for f in _grid(X, gamma, C, sample_weight,
+        results = [_solved(f, seed) for f in _grid(X, gamma, C, sample_weight,
                                                       [narrower * s for s in SCALES], MARGINS)]
         try:
             clusters = clearest(results, n_clusters, min_size=least)
@@ -109,16 +104,19 @@ def agreeing_graph(X: Any, *, gamma: Any = "auto", C: Any = "auto", sample_weigh
 
     Of models that agree as much, that which holds most samples. Numbers given are kept.
     """
-    tree = level_tree(solve(auto_problem(X, gamma=gamma, sample_weight=sample_weight), seed=seed))
+    tree = level_tree(_solved(auto_problem(X, gamma=gamma, sample_weight=sample_weight), seed))
     found = []
     for f in _grid(X, gamma, C, sample_weight, GRAPH_SCALES, GRAPH_MARGINS):
-        result = solve(f, seed=seed)
+        result = _solved(f, seed)
         clusters = parts_of(result, least_size(f.n) if sample_weight is None else 1)
         if clusters is not None:
             found.append((adjusted_rand_index(tree.labels, clusters.labels),
                           -float(clusters.outside.mean()), result, clusters))
     if not found:
-        raise DataError("no model of the grid holds a sample; give a larger C, or C='auto'.")
+        least = min(f.c_min() for f in _grid(X, gamma, C, sample_weight, GRAPH_SCALES,
+                                             GRAPH_MARGINS))
+        raise DataError(f"no sample is inside a domain with C = {C}: domains begin above "
+                        f"C = {least:.6g}; give a larger C, or C='auto'.")
     best = max(score for score, *_ in found)
     _, _, result, clusters = max((row for row in found if row[0] >= best - ALIKE),
                                  key=lambda row: row[1])
@@ -174,6 +172,8 @@ class Candidates:
             raise ParameterError(f"best: criterion must be one of {listed(self.COLUMNS[4:])}; "
                                  f"got {criterion!r}.")
         values = [row[criterion] for row in self.rows]
+        if all(v is None for v in values):
+            raise DataError(f"best: no model has a {criterion}; all found one cluster or none.")
         return int(np.argmax([-np.inf if v is None else v for v in values]))
 
     def __str__(self) -> str:
@@ -206,6 +206,9 @@ def domains(X: Any, *, gammas: Sequence[float] | None = None, Cs: Sequence[float
     """
     _METHOD.check("domains", "method", method)
     integer(1).check("domains", "halves", halves)
+    for name, given in (("gammas", gammas), ("Cs", Cs)):
+        if given is not None and not len(given):
+            raise ParameterError(f"domains: {name} must hold at least one number; got none.")
     rng = np.random.default_rng(seed)
     n = len(X)
     parts = [np.sort(rng.choice(n, (n + 1) // 2, replace=False)) for _ in range(halves)]

@@ -57,6 +57,16 @@ def exp_negative(x: F, t: F) -> None:
 
 
 @vector
+def exp_rows(x: F) -> None:
+    """Replace the entries of a matrix, none above 0, by their exp."""
+    t = np.empty(BLOCK)
+    for i in range(x.shape[0]):
+        for s in range(0, x.shape[1], BLOCK):
+            part = x[i, s:min(s + BLOCK, x.shape[1])]
+            exp_negative(part, t[:part.size])
+
+
+@vector
 def _exponents(XT: F, s: int, point: F, gamma: float, out: F) -> None:
     """-gamma |x_j - point|^2 for the points from s on, as many as ``out`` holds."""
     d, end = XT.shape[0], s + out.size
@@ -105,6 +115,17 @@ def gaussian_sums(XT: F, centres: F, a: F, gamma: float, out: F) -> None:
                 part[j] += w * b[j]
 
 
+@vector
+def gathered(rows: F, slots: N, index: N) -> F:
+    """rows[slots][:, index] without the copy between."""
+    out = np.empty((slots.size, index.size))
+    for i in range(slots.size):
+        row, part = rows[slots[i]], out[i]
+        for j in range(index.size):
+            part[j] = row[index[j]]
+    return out
+
+
 @adding
 def weighted_sum(a: F, b: F) -> float:
     """Return a'b."""
@@ -129,102 +150,83 @@ def gaussian_value(ST: F, m: int, a: F, gamma: float, x: F, e: F, t: F) -> float
 
 # ---------------------------------------------------------------- stochastic subgradient
 
+# The state of the rounds is w_t = C / (t - 1) v, v = sum_i counts_i phi_i; ``memory`` = (rounds
+# done, |v|^2, samples that have a count, 1 once a round has moved w by ``theta`` at most).
+
+
+@vector
+def _noted(memory: F, C: float, inner: float, diagonal: float, theta: float) -> bool:
+    """Note a round with a sample of v'phi = inner, |phi|^2 = diagonal; whether it is added to v."""
+    done, square = memory[0], memory[1]
+    violated = done == 0.0 or C * inner < done
+    back = 1.0 / (done + 1.0) - (1.0 / done if done > 0.0 else 0.0)
+    moved = back * back * square  # |w_{t+1} - w_t|^2 / C^2
+    if violated:
+        moved += 2.0 * back * inner / (done + 1.0) + diagonal / (done + 1.0)**2
+        memory[1] = square + 2.0 * inner + diagonal
+    memory[0] = done + 1.0
+    if C * np.sqrt(max(moved, 0.0)) <= theta:
+        memory[3] = 1.0
+    return violated
+
 
 @vector
 def gaussian_rounds(X: F, gamma: float, picks: N, C: float, theta: float, counts: N, place: N,
                     ST: F, raw: F, memory: F) -> int:
     """Rounds of stochastic subgradient on Gaussians; how many were done.
 
-    w_t = C / (t - 1) sum_i counts_i phi_i. ``ST`` (d, room) holds the points with a count, ``raw``
-    their counts as floats, ``place`` where a point stands (-1: nowhere). ``memory`` holds t (rounds
-    done), |sum_i counts_i phi_i|^2, the number of points held, and whether the step has become
-    shorter than ``theta``, on which the rounds end.
+    ``ST`` (d, room) holds the samples with a count, ``raw`` their counts as floats, ``place`` where
+    a sample stands (-1: nowhere). Rounds end once a move is no longer than ``theta``.
     """
     e, t = np.empty(BLOCK), np.empty(BLOCK)
-    done, square, held = memory[0], memory[1], int(memory[2])
     for r in range(picks.size):
-        i = picks[r]
-        inner = gaussian_value(ST, held, raw, gamma, X[i], e, t)  # v'phi_i, v = sum counts phi
-        violated = done == 0.0 or C * inner < done
-        if violated:
+        i, held = picks[r], int(memory[2])
+        inner = gaussian_value(ST, held, raw, gamma, X[i], e, t)
+        if _noted(memory, C, inner, 1.0, theta):
             counts[i] += 1
             if place[i] < 0:
                 place[i] = held
                 ST[:, held] = X[i]
-                held += 1
+                memory[2] = held + 1
             raw[place[i]] += 1.0
-        short = _step_length(C, done, square, inner, violated, 1.0) <= theta
-        if violated:
-            square += 2.0 * inner + 1.0
-        done += 1.0
-        if short:
-            memory[0], memory[1], memory[2], memory[3] = done, square, held, 1.0
+        if memory[3] == 1.0:
             return r + 1
-    memory[0], memory[1], memory[2] = done, square, held
     return picks.size
-
-
-@vector
-def _step_length(C: float, done: float, square: float, inner: float, violated: bool,
-                 diagonal: float) -> float:
-    """|w_{t+1} - w_t| for t = done + 1, from |v|^2, v'phi and |phi|^2."""
-    back = 1.0 / (done + 1.0) - (1.0 / done if done > 0.0 else 0.0)
-    total = back * back * square
-    if violated:
-        total += 2.0 * back * inner / (done + 1.0) + diagonal / (done + 1.0)**2
-    return C * np.sqrt(max(total, 0.0))
 
 
 @vector
 def matrix_rounds(K: F, picks: N, C: float, theta: float, counts: N, place: N, at: N, raw: F,
                   memory: F) -> int:
-    """`gaussian_rounds` for a kernel matrix; ``at`` lists the points that have a count."""
-    done, square, held = memory[0], memory[1], int(memory[2])
+    """`gaussian_rounds` for a kernel matrix; ``at`` lists the samples that have a count."""
     for r in range(picks.size):
-        i = picks[r]
+        i, held = picks[r], int(memory[2])
         row, inner = K[i], 0.0
         for j in range(held):
             inner += raw[j] * row[at[j]]
-        violated = done == 0.0 or C * inner < done
-        if violated:
+        if _noted(memory, C, inner, row[i], theta):
             counts[i] += 1
             if place[i] < 0:
                 place[i] = held
                 at[held] = i
-                held += 1
+                memory[2] = held + 1
             raw[place[i]] += 1.0
-        short = _step_length(C, done, square, inner, violated, row[i]) <= theta
-        if violated:
-            square += 2.0 * inner + row[i]
-        done += 1.0
-        if short:
-            memory[0], memory[1], memory[2], memory[3] = done, square, held, 1.0
+        if memory[3] == 1.0:
             return r + 1
-    memory[0], memory[1], memory[2] = done, square, held
     return picks.size
 
 
 @vector
 def feature_rounds(Phi: F, picks: N, C: float, theta: float, counts: N, v: F, memory: F) -> int:
-    """`gaussian_rounds` for features (n, r): v = sum_i counts_i phi_i is kept as a vector."""
-    done, square = memory[0], memory[1]
+    """`gaussian_rounds` for features (n, r): v itself is kept."""
     for r in range(picks.size):
         i = picks[r]
         phi = Phi[i]
-        inner, diagonal = weighted_sum(v, phi), weighted_sum(phi, phi)
-        violated = done == 0.0 or C * inner < done
-        if violated:
+        if _noted(memory, C, weighted_sum(v, phi), weighted_sum(phi, phi), theta):
             counts[i] += 1
             for q in range(v.size):
                 v[q] += phi[q]
-        short = _step_length(C, done, square, inner, violated, diagonal) <= theta
-        if violated:
-            square += 2.0 * inner + diagonal
-        done += 1.0
-        if short:
-            memory[0], memory[1], memory[3] = done, square, 1.0
+        if memory[3] == 1.0:
             return r + 1
-    memory[0], memory[1] = done, square
     return picks.size
 
 
@@ -292,7 +294,7 @@ def merge_lightest(ST: F, held: int, raw: F, gamma: float, buffers: F) -> int:
     exp_negative(mine, t)
     exp_negative(theirs, t)
     exp_negative(whole, t)
-    best, least = -1, np.inf
+    best, least = (1 if p == 0 else 0), np.inf  # whatever NaN may say below
     for j in range(held):
         b = raw[j]
         new = max(a * mine[j] + b * theirs[j], a * whole[j] + b)

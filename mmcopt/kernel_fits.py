@@ -173,6 +173,14 @@ class FittedKernel:
             out[part] = np.diagonal(self._rows(X[part], part))
         return out
 
+    def self_values(self, X_new: Any) -> Array:
+        """Return k(x, x) for new rows."""
+        return self._own(self.accept(X_new))
+
+    def _own(self, A: Any) -> Array:
+        """k(x, x) for checked rows."""
+        return _squares(self._mapped(A))
+
     def accept(self, X_new: Any) -> Any:
         """Check new rows, for `against` and `placed`."""
         return self._accept(self._data.rows(X_new))
@@ -274,6 +282,14 @@ class _Leaf(FittedKernel):
             return A.multiply(scale).tocsr() if self._data.sparse else A * scale
         return A
 
+    def _own(self, A: Any) -> Array:
+        if self._metric or isinstance(self.kernel, Cosine):
+            return np.ones(A.shape[0])
+        own = _squares(A.astype(np.float64))
+        if isinstance(self.kernel, Polynomial):
+            own = (own + self.kernel.coef0)**self.kernel.degree
+        return own
+
     def gaussian(self) -> tuple[Array, float] | None:
         if not isinstance(self.kernel, Gaussian) or self._data.sparse:
             return None
@@ -330,6 +346,10 @@ class _Given(FittedKernel):
         root = V * np.sqrt(np.maximum(w, 0.0))
         return np.asarray(root @ root.T)
 
+    def _own(self, A: Any) -> Array:
+        raise DataError(f"{self._data.owner}: rows of a precomputed kernel do not hold k(x, x) of "
+                        "new samples, which this needs; use a kernel of features.")
+
     def _cross(self, A: Any, R: Any = slice(None), own: bool = False) -> Array:
         return np.array(A[:, R], dtype=np.float64)
 
@@ -344,6 +364,10 @@ class _Pair(FittedKernel):
 
     def _map(self, A: Any) -> Array:
         return np.hstack([part._map(A) for part in self._parts])
+
+    def _own(self, A: Any) -> Array:
+        left, right = (part._own(A) for part in self._parts)
+        return cast(Array, self._join(left, right))
 
     def _cross(self, A: Any, R: Any, own: bool) -> Array:
         left, right = (part._rows(A, R, own) for part in self._parts)
@@ -385,6 +409,15 @@ class _Affine(FittedKernel):
         F -= h
         F *= np.sqrt(c)
         return F
+
+    def _own(self, A: Any) -> Array:
+        if self.explicit:
+            return super()._own(A)
+        (inner,), (_, half, c) = self._parts, self._learn()
+        if not isinstance(self.kernel, Centered):
+            return c * inner._own(A)
+        mean = np.concatenate([inner._rows(A[s:t]).mean(axis=1) for s, t in _chunks(A.shape[0])])
+        return inner._own(A) - 2.0 * mean + 2.0 * half
 
     def matrix(self) -> Array:
         if self.explicit:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from collections.abc import Callable
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,10 @@ from mmcopt.matrices import require_memory
 
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]
-ENTRIES = 2_000_000  # of a block of rows that is held at a time
+ENTRIES = 2_000_000  # of a block of rows that is worked on at a time
+PATIENCE = 50_000_000  # entries between two looks at the clock
+HELD = 2.5e8  # bytes of rows that are kept, of kernels that are dear to compute
+CHEAP = 4  # features up to which a row of Gaussians is computed as fast as it is read
 
 
 class Gaussians:
@@ -26,35 +30,42 @@ class Gaussians:
         self.XT, self.gamma = XT, gamma
         self._squares: Floats | None = None
 
+    @property
+    def by_products(self) -> bool:
+        """Whether |x|^2 + |z|^2 - 2 x'z is the faster way to distances, and precise enough."""
+        from mmcopt.gaussians import SMALL
+
+        if self.XT.shape[0] <= SMALL:
+            return False
+        if self._squares is None:
+            self._squares = np.einsum("ij,ij->j", self.XT, self.XT)
+        return bool(self.gamma * float(self._squares.max(initial=0.0)) * UNIT < 1e-13)
+
     def rows(self, points: Floats) -> Floats:
         """The kernel of points (m, d) against the columns: one by one, or by products."""
-        from mmcopt.gaussians import SMALL, exp_negative, gaussian_rows
+        from mmcopt.gaussians import exp_rows, gaussian_rows
 
-        d, n = self.XT.shape
-        if d <= SMALL:
+        n = self.XT.shape[1]
+        if not self.by_products:
             out = np.empty((len(points), n))
             gaussian_rows(self.XT, np.ascontiguousarray(points), self.gamma, out)
             return out
-        if self._squares is None:
-            self._squares = np.einsum("ij,ij->j", self.XT, self.XT)
         out = points @ self.XT
         out *= -2.0
         out += self._squares
         out += np.einsum("ij,ij->i", points, points)[:, None]
         np.maximum(out, 0.0, out=out)
         out *= -self.gamma
-        buffer = np.empty(n)
-        for row in out:
-            exp_negative(row, buffer)
-        return out
+        exp_rows(out)
+        return np.asarray(out)
 
     def sums(self, points: Floats, a: Floats) -> Floats:
         """sum_i a_i k(point_i, x) for each column x."""
-        from mmcopt.gaussians import SMALL, gaussian_sums
+        from mmcopt.gaussians import gaussian_sums
 
         n = self.XT.shape[1]
         out = np.zeros(n)
-        if self.XT.shape[0] <= SMALL:
+        if not self.by_products:
             gaussian_sums(self.XT, np.ascontiguousarray(points), a, self.gamma, out)
             return out
         chunk = max(1, ENTRIES // n)
@@ -67,7 +78,8 @@ class KernelRows:
     """Rows of the n x n kernel of a `FittedKernel`, its diagonal, and products with vectors.
 
     One of three ways to the same numbers: ``gaussian`` where compiled loops are fastest,
-    ``features`` Phi with K = Phi Phi', or else whatever the kernel computes.
+    ``features`` Phi with K = Phi Phi', or else whatever the kernel computes. Rows that are dear are
+    kept, up to `HELD` bytes.
     """
 
     def __init__(self, fitted: FittedKernel) -> None:
@@ -77,11 +89,22 @@ class KernelRows:
         self.features = fitted.features() if given is None else None
         self._index: Ints | None = None  # of the training rows that a subset stands for
         self._diagonal: Floats | None = None
+        self.known: dict[str, Any] = {}  # what problems that share this kernel have found out
+        self._keep_none()
+
+    def _keep_none(self) -> None:
+        self._rows, self._count = np.empty((0, self.n)), 0
+        self._slot = np.empty(0, dtype=np.int64)  # where the row of a sample is kept, or -1
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_rows": np.empty((0, self.n)), "_count": 0,
+                "_slot": np.empty(0, dtype=np.int64)}
 
     def subset(self, index: Ints) -> KernelRows:
         """The kernel of some of the training rows alone."""
         new = copy.copy(self)
-        new.n, new._diagonal = len(index), None
+        new.n, new._diagonal, new.known = len(index), None, {}
+        new._keep_none()
         new._index = index if self._index is None else self._index[index]
         if self.gaussian is not None:
             given = self.gaussian
@@ -111,25 +134,74 @@ class KernelRows:
             return self.fitted.rows(index)
         return self.fitted.rows(self._index[index], self._index)
 
+    @property
+    def dear(self) -> bool:
+        """Whether rows are worth keeping."""
+        if self.features is not None:
+            return False
+        return self.gaussian is None or self.gaussian.XT.shape[0] > CHEAP
+
+    def kept(self, index: Ints) -> Ints | None:
+        """Where the rows of some samples are kept, once they are; None if that is too much."""
+        most = int(HELD / (8.0 * self.n))
+        if len(index) > most:
+            return None
+        if not len(self._slot):
+            self._slot = np.full(self.n, -1, dtype=np.int64)
+        new = index[self._slot[index] < 0]
+        if self._count + len(new) > most:
+            self._slot[:] = -1
+            self._count, new = 0, index
+        if self._count + len(new) > len(self._rows):
+            room = min(most, max(2 * len(self._rows), self._count + len(new), 64))
+            rows = np.empty((room, self.n))
+            rows[:self._count] = self._rows[:self._count]
+            self._rows = rows
+        if len(new):
+            self._rows[self._count:self._count + len(new)] = self.rows(new)
+            self._slot[new] = np.arange(self._count, self._count + len(new))
+            self._count += len(new)
+        return np.asarray(self._slot[index])
+
     def among(self, index: Ints) -> Floats:
         """The kernel between some of the training rows."""
+        if self.dear:
+            slots = self._slot[index] if len(self._slot) else np.full(len(index), -1)
+            if (slots >= 0).mean() > 0.5:  # most are at hand: compute the others whole as well
+                slots = self.kept(index)
+                if slots is not None:
+                    from mmcopt.gaussians import gathered
+
+                    return np.asarray(gathered(self._rows, slots, index))
         if self.gaussian is not None or self.features is not None:
             part = self.subset(index)
             return part.rows(np.arange(len(index)))
         own = index if self._index is None else self._index[index]
         return self.fitted.rows(own, own)
 
-    def times(self, a: Floats) -> Floats:
-        """K a; zeros of a cost nothing."""
+    @overload
+    def times(self, a: Floats) -> Floats: ...
+
+    @overload
+    def times(self, a: Floats, until: Callable[[], bool]) -> Floats | None: ...
+
+    def times(self, a: Floats, until: Callable[[], bool] | None = None) -> Floats | None:
+        """K a; zeros of a cost nothing. None as soon as ``until`` says so, asked now and then."""
         used = np.flatnonzero(a)
-        if self.gaussian is not None:
-            return self.gaussian.sums(self.gaussian.XT[:, used].T, a[used])
         if self.features is not None:
             return np.asarray(self.features @ (a @ self.features))
-        out, chunk = np.zeros(self.n), max(1, ENTRIES // self.n)
+        slots = self.kept(used) if self.dear else None
+        if slots is not None:
+            weights = np.zeros(self._count)
+            weights[slots] = a[used]
+            return np.asarray(weights @ self._rows[:self._count])
+        out, chunk = np.zeros(self.n), max(1, PATIENCE // self.n)
         for s in range(0, len(used), chunk):
+            if until is not None and until():
+                return None
             some = used[s:s + chunk]
-            out += a[some] @ self.rows(some)
+            out += self.gaussian.sums(self.gaussian.XT[:, some].T, a[some]) \
+                if self.gaussian is not None else a[some] @ self.rows(some)
         return out
 
     def at(self, a: Floats, X: Any) -> Floats:
@@ -159,7 +231,10 @@ def kernel_root(fitted: FittedKernel) -> Floats:
 
 def row_weights(given: Any, n: int, owner: str) -> Floats:
     """Check the weights of samples."""
-    w = np.asarray(given, dtype=np.float64)
+    try:
+        w = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as e:
+        raise DataError(f"{owner}: sample_weight must hold {n} numbers; got {given!r}.") from e
     if w.shape != (n,) or not np.isfinite(w).all() or (w < 0).any() or not w.sum() > 0:
         least = f" with minimum {w.min():g}" if w.size else ""
         raise DataError(f"{owner}: sample_weight must hold {n} finite numbers, none negative and "

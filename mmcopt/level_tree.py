@@ -19,6 +19,11 @@ BUMP = 0.01  # persistence from which a peak is listed
 NOTHING = 0.1  # persistence up to which a second peak is no reason for two clusters
 
 
+def least_size(n: int) -> int:
+    """Samples that a part needs to be a cluster: 1.5 %, and 2 where there are more than 3."""
+    return max(2 if n > 3 else 1, round(0.015 * n))
+
+
 @dataclass(frozen=True)
 class Merge:
     """Two peaks meet: the lower one ends, as a branch of its own, at ``height``."""

@@ -172,8 +172,8 @@ def ascend_blocks(Q: F, b: F, capped: int, p: float, a: F, weights: F, tol: floa
 
     maximise ``b'a - |(a'Q_m a)_m|_r / 2`` over the set of `ascend_master`, r dual to p: the dual of
     cutting planes whose regulariser is ``min over weights, |weights|_p <= 1, of
-    sum_m |v_m|^2 / (2 weights_m)``. The weights are held while a is found, and then follow in closed
-    form from v_m = weights_m sum_j a_j g_jm. Ends when the gap is at most ``tol`` of the value.
+    sum_m |v_m|^2 / (2 weights_m)``. The weights are held while a is found, and then follow in
+    closed form from v_m = weights_m sum_j a_j g_jm. Ends when the gap is ``tol`` of the value.
     """
     blocks, n = Q.shape[0], b.size
     mixed, moved = np.empty((n, n)), np.empty((blocks, n))

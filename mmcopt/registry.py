@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mmcopt.modeling import Formulation
     from mmcopt.solving import Solver
 
-LADDER = ("eig", "sdp", "sdp+cuts", "partition", "partition+cuts", "diffrac", "peng-wei")
+LADDER = ("eig", "sdp", "sdp+cuts", "partition", "partition+cuts", "diffrac", "lifted", "peng-wei")
 _formulations: dict[str, type[Formulation]] = {}
 _solvers: dict[str, type[Solver]] = {}
 

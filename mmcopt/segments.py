@@ -2,7 +2,9 @@
 
 f(x) = sum_i a_i k(x_i, x) - 1, and the domain is where f >= 0. For the Gaussian kernel, f changes
 over lengths of about 1 / sqrt(gamma): sample points at most `SPACING` of that apart see its minimum
-along a segment to within about .002, so the number of points that are tried grows with the length.
+along a segment to within about .002, so the number of points that are tried grows with the length,
+up to `MOST`. Longer segments are sampled more thinly, at places without a period of their own, so
+that regular data cannot hide a gap from them.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ Floats = NDArray[Any]
 Ints = NDArray[np.int64]
 SPACING = 0.1  # of two sample points, in units of 1 / sqrt(gamma)
 FEWEST, MOST = 3, 50  # sample points of a segment
+GOLDEN = 0.6180339887498949
 COARSE = 7  # sample points that a long segment is first tried at
 POINTS = 200_000  # sample points held at a time
 TREES = 15  # features up to which a k-d tree finds neighbours faster than all distances do
@@ -131,7 +134,11 @@ class Domain:
     def _lowest(self, A: Floats, B: Floats, m: Ints) -> Floats:
         first = np.cumsum(m) - m
         edge = np.repeat(np.arange(len(m)), m)
-        t = ((np.arange(len(edge)) - first[edge] + 1) / (m[edge] + 1.0))[:, None]
+        place = np.arange(len(edge)) - first[edge] + 1
+        t = place / (m[edge] + 1.0)
+        long = m[edge] >= MOST  # too few points for the length: at places that fit no lattice
+        t[long] = np.modf(place[long] * GOLDEN)[0]
+        t = t[:, None]
         return np.asarray(np.minimum.reduceat(self.at(A[edge] * (1 - t) + B[edge] * t), first))
 
     # ------------------------------------------------------------ equilibria

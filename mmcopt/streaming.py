@@ -72,6 +72,9 @@ class BudgetedDomain:
 
     # ------------------------------------------------------------ the stream
 
+    def __repr__(self) -> str:
+        return f"BudgetedDomain(gamma={self.gamma:g}, C={self.C:g}, budget={self.budget})"
+
     def partial_fit(self, X: Any) -> Self:
         """Go on with the rows of X, one round each, in their order."""
         from mmcopt.gaussians import budgeted_rounds

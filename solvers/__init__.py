@@ -1,5 +1,6 @@
 """The methods: one file each. A class registers itself when its file is imported."""
 
+from mmcopt.solvers.alternating import Alternating
 from mmcopt.solvers.annealing import Annealing
 from mmcopt.solvers.branch_and_bound import BranchAndBound
 from mmcopt.solvers.brute_force import BruteForce
@@ -13,6 +14,7 @@ from mmcopt.solvers.interior_point import InteriorPoint
 from mmcopt.solvers.kernighan_lin import KernighanLin
 from mmcopt.solvers.libsvm import Libsvm
 from mmcopt.solvers.low_rank import LowRank
+from mmcopt.solvers.margin_barrier import MarginBarrier
 from mmcopt.solvers.memetic import Memetic
 from mmcopt.solvers.regularized_dual import RegularizedDual
 from mmcopt.solvers.sgd import SGD
@@ -21,7 +23,7 @@ from mmcopt.solvers.steepest_descent import SteepestDescent
 from mmcopt.solvers.stochastic_descent import StochasticDescent
 from mmcopt.solvers.tabu import Tabu
 
-__all__ = ["Annealing", "BranchAndBound", "BruteForce", "Conic", "Continuation", "CuttingPlane",
-           "Direct", "DualCoordinate", "Evolutionary", "InteriorPoint", "KernighanLin", "Libsvm",
-           "LowRank", "Memetic", "RegularizedDual", "SGD", "Shaking", "SteepestDescent",
-           "StochasticDescent", "Tabu"]
+__all__ = ["Alternating", "Annealing", "BranchAndBound", "BruteForce", "Conic", "Continuation",
+           "CuttingPlane", "Direct", "DualCoordinate", "Evolutionary", "InteriorPoint",
+           "KernighanLin", "Libsvm", "LowRank", "MarginBarrier", "Memetic", "RegularizedDual",
+           "SGD", "Shaking", "SteepestDescent", "StochasticDescent", "Tabu"]

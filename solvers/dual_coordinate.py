@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,14 +12,17 @@ from numpy.typing import NDArray
 from mmcopt.capabilities import BoxDual, Capability
 from mmcopt.checks import hyper, integer, optional, real
 from mmcopt.kernel_rows import KernelRows
+from mmcopt.linalg import UNIT
+from mmcopt.matrices import require_memory
 from mmcopt.result import Status
 from mmcopt.solving import Progress, Solver, out_of_time
 
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]
-THINNING = 4  # a start is solved on one sample in so many,
+THINNING = 8  # a start is solved on one sample in so many,
 SMALLEST = 400  # again and again while there are more than this
 ROUGH = 0.02  # relative gap of such a start
+STILL = 3  # steps in a row that move nothing, after which it gives up
 PASSES = 10  # over a working set at most, times n over its size: as dear as the new gradient
 SHARE = 0.05  # of its own gap that is left to a working set
 TIGHT = 0.01  # of the dual objective, which is left at most: early gaps are far larger
@@ -52,43 +55,97 @@ def ascend(G: Any, a: Any, g: Any, upper: Any, target: float, passes: int) -> in
     return passes
 
 
+@loop
+def survey(a: Any, g: Any, upper: Any, gaps: Any) -> tuple[float, float, float]:
+    """Primal objective and gap of a point, the largest s <= 2 for which s a stays in the box.
+
+    ``gaps`` is filled with what each sample adds to the gap.
+    """
+    square, losses, linear, room = 0.0, 0.0, 0.0, 2.0
+    for i in range(a.size):
+        loss = upper[i] * max(g[i], 0.0)
+        gaps[i] = loss - a[i] * g[i]
+        square += a[i] * (1.0 - g[i])
+        losses += loss
+        linear += a[i]
+        if a[i] > 0.0:
+            room = min(room, upper[i] / a[i])
+    primal = 0.5 * square + losses
+    return primal, primal - (linear - 0.5 * square), room
+
+
+@loop
+def stretch(a: Any, g: Any, upper: Any, high: float) -> tuple[float, float, float]:
+    """The best s of s a, from 1 to ``high``, with its primal objective and gap, by bisection."""
+    square, linear, short = 0.0, 0.0, np.empty(a.size, np.int64)
+    m = 0
+    for i in range(a.size):
+        square += a[i] * (1.0 - g[i])
+        linear += a[i]
+        if g[i] > 0.0:
+            short[m] = i
+            m += 1
+    low = 1.0
+    for _ in range(40):  # J(s) = s^2 square / 2 + sum upper max(0, 1 - s f) is convex
+        s = (low + high) / 2
+        slope = s * square
+        for k in range(m):
+            f = 1.0 - g[short[k]]
+            if s * f < 1.0:
+                slope -= upper[short[k]] * f
+        if slope < 0.0:
+            low = s
+        else:
+            high = s
+    losses = 0.0
+    for k in range(m):
+        losses += upper[short[k]] * max(1.0 - high * (1.0 - g[short[k]]), 0.0)
+    primal = 0.5 * high**2 * square + losses
+    return high, primal, primal - (high * linear - 0.5 * high**2 * square)
+
+
 @dataclass
 class _State:
-    """A point of the dual, its gradient, and the kernel both belong to."""
+    """A point of the dual, its gradient, and the kernel both belong to.
+
+    ``waiting`` are the samples of finer problems, the finest first, on which this one is to go on;
+    empty once it is the problem itself.
+    """
 
     kernel: KernelRows
     upper: Floats
     a: Floats
     g: Floats  # 1 - Ka
+    waiting: list[Level] = field(default_factory=list)
+    still: int = 0  # steps in a row that moved nothing
     end: Status | None = None
 
-    def values(self) -> tuple[float, float]:
-        """Primal objective and gap of the point as it is."""
-        square = float(self.a @ (1.0 - self.g))
-        primal = 0.5 * square + float(self.upper @ np.maximum(self.g, 0.0))
-        return primal, primal - (float(self.a.sum()) - 0.5 * square)
+    def survey(self) -> tuple[float, float, Floats]:
+        """Primal objective, gap, and the gap of each sample."""
+        gaps = np.empty(len(self.a))
+        primal, gap, _ = survey(self.a, self.g, self.upper, gaps)
+        return primal, gap, gaps
 
     def stretched(self) -> tuple[float, float, float]:
         """The best s in s a that stays in the box, with its primal objective and gap.
 
         Where no coordinate is at its bound, a little length trades a share of |w|^2 for all losses.
         """
-        primal, gap = self.values()
-        short = self.g > 0
-        positive = self.a > 0
-        if not short.any() or not positive.any():
-            return 1.0, primal, gap
-        linear, square = float(self.a.sum()), float(self.a @ (1.0 - self.g))
-        f, u = 1.0 - self.g[short], self.upper[short]
-        low, high = 1.0, min(float((self.upper[positive] / self.a[positive]).min()), 2.0)
-        for _ in range(40):  # J(s) = s^2 square / 2 + sum u max(0, 1 - s f) is convex
-            s = (low + high) / 2
-            slope = s * square - float(u @ (f * (s * f < 1.0)))
-            low, high = (s, high) if slope < 0 else (low, s)
-        value = 0.5 * high**2 * square + float(u @ np.maximum(1.0 - high * f, 0.0))
-        if value >= primal:
-            return 1.0, primal, gap
-        return high, value, value - (high * linear - 0.5 * high**2 * square)
+        primal, gap, room = survey(self.a, self.g, self.upper, np.empty(len(self.a)))
+        if room > 1.0 and gap > 0.0:
+            s, longer, wider = stretch(self.a, self.g, self.upper, room)
+            if longer < primal:
+                return s, longer, wider
+        return 1.0, primal, gap
+
+
+@dataclass
+class Level:
+    """A problem on some samples, and which of them the coarser one below it has."""
+
+    kernel: KernelRows
+    upper: Floats
+    some: Ints
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,54 +177,96 @@ class DualCoordinate(Solver):
                                     "and 3000")
 
     def prepare(self, f: Any) -> None:
-        f.offer(BoxDual).kernel.times(np.zeros(f.n))  # reads the data
+        f.offer(BoxDual).kernel.rows(np.zeros(1, dtype=np.int64))  # reads the data, compiles
         one = np.ones((1, 1))
         ascend(one, one[0].copy(), one[0].copy(), one[0], 0.0, 1)
+        survey(one[0], one[0], one[0], one[0].copy())
+        stretch(one[0], one[0], one[0], 1.5)
 
     def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
         dual = f.offer(BoxDual)
-        if init is None:
-            state = self._start(dual.kernel, dual.upper, rng)
-        else:
-            a = np.clip(np.asarray(init, dtype=np.float64), 0.0, dual.upper)
+        if init is not None:
+            f.objective(init)  # which refuses what is no point
+            a = np.clip(init, 0.0, dual.upper)
             state = _State(dual.kernel, dual.upper, a, 1.0 - dual.kernel.times(a))
-        return self._progress(state, self.tol)
+            return self._progress(f, state)
+        kernel, upper, waiting = dual.kernel, dual.upper, []
+        while kernel.n > SMALLEST:
+            some = np.sort(rng.choice(kernel.n, max(SMALLEST, kernel.n // THINNING), replace=False))
+            total = upper[some].sum()
+            if not total > 0:
+                break
+            waiting.append(Level(kernel, upper, some))
+            kernel, upper = kernel.subset(some), upper[some] * (upper.sum() / total)
+        n = kernel.n
+        return self._progress(f, _State(kernel, upper, np.zeros(n), np.ones(n), waiting))
 
     def step(self, f: Any, state: _State, rng: np.random.Generator) -> Progress:
-        moved = self._improve(state, rng, self.tol)
-        return self._progress(state, self.tol, stuck=moved == 0)
+        if state.waiting:
+            self._climb(state, rng)
+        else:
+            state.still = 0 if self._improve(state, rng) else state.still + 1
+        return self._progress(f, state)
 
     def outcome(self, f: Any, state: _State) -> Status | None:
         return state.end
 
-    # ------------------------------------------------------------ the start
+    def finish(self, f: Any, state: _State) -> Progress | None:
+        """Where time has run out on a sample: its solution, as a point of the whole problem."""
+        if not state.waiting:
+            return None
+        a = state.a
+        for level in reversed(state.waiting):
+            spread = np.zeros(level.kernel.n)
+            spread[level.some] = np.minimum(a, level.upper[level.some])
+            a = spread
+        value = f.objective(a)
+        return Progress(state, a, value) if value < f.objective(np.zeros(len(a))) else None
 
-    def _start(self, kernel: KernelRows, upper: Floats, rng: np.random.Generator) -> _State:
-        """Begin at the solution on a sample; small problems begin at zero."""
-        n = kernel.n
-        if n <= SMALLEST:
-            return _State(kernel, upper, np.zeros(n), np.ones(n))
-        some = np.sort(rng.choice(n, max(SMALLEST, n // THINNING), replace=False))
-        total = upper[some].sum()
-        if not total > 0:
-            return _State(kernel, upper, np.zeros(n), np.ones(n))
-        thin = self._start(kernel.subset(some), upper[some] * (upper.sum() / total), rng)
-        while not self._progress(thin, ROUGH).state.end and not out_of_time():
-            if self._improve(thin, rng, ROUGH) == 0:
+    def _progress(self, f: Any, state: _State) -> Progress:
+        if state.waiting:  # w = 0, whose objective is known without a look at the kernel
+            total = float(state.waiting[0].upper.sum())
+            return Progress(state, np.zeros(state.waiting[0].kernel.n), total, extras={"gap": 1.0})
+        s, primal, gap = state.stretched()
+        zero = float(state.upper.sum())
+        if primal > zero:  # worse than w = 0
+            s, primal, gap = 0.0, zero, gap - (primal - zero)
+        # The certificate takes off rounding in proportion to the sums behind it.
+        margin = 16 * (len(state.a) + 8) * UNIT * (primal + float(state.a.sum()))
+        if gap + margin <= self.tol * primal:
+            state.end = Status.CONVERGED
+        elif state.still >= STILL:
+            state.end = Status.ITERATION_LIMIT  # no coordinate moves in double precision
+        extras = {"gap": gap / max(primal, 1e-10), "support": float(np.count_nonzero(state.a))}
+        return Progress(state, lambda: s * state.a, primal, extras=extras)
+
+    # ------------------------------------------------------------ steps
+
+    def _climb(self, state: _State, rng: np.random.Generator) -> None:
+        """Solve on the samples at hand, roughly, and hand the solution on to the next finer."""
+        still = 0
+        while not out_of_time() and still < STILL:
+            primal, gap, _ = state.survey()
+            if gap <= ROUGH * primal:
                 break
-        return _handed_on(kernel, upper, some, thin)
+            still = 0 if self._improve(state, rng) else still + 1
+        level = state.waiting[-1]
+        handed = _handed_on(level, state)
+        if handed is not None:
+            state.waiting.pop()
+            state.kernel, state.upper = level.kernel, level.upper
+            state.a, state.g = handed
 
-    # ------------------------------------------------------------ one step
-
-    def _improve(self, state: _State, rng: np.random.Generator, tol: float) -> int:
+    def _improve(self, state: _State, rng: np.random.Generator) -> int:
         """Ascend on one working set; the number of coordinates that have moved."""
-        primal, gap = state.values()
-        S = self._choose(state, rng)
+        primal, gap, gaps = state.survey()
+        S = self._working_set(state, gaps, rng)
+        require_memory(16.0 * len(S)**2, f"a working set of {len(S)} samples",
+                       "choose a smaller working_set.")
         G, a, g = state.kernel.among(S), state.a[S], state.g[S].copy()
-        own = float(state.upper[S] @ np.maximum(g, 0.0) - a @ g)
-        target = min(SHARE * own, max(TIGHT * (primal - gap), 0.0) or own)
-        passes = max(100, PASSES * state.kernel.n // len(S))
-        ascend(G, a, g, state.upper[S], target, passes)
+        own, dual = float(gaps[S].sum()), primal - gap
+        target = SHARE * own if dual <= 0 else min(SHARE * own, TIGHT * dual)
+        ascend(G, a, g, state.upper[S], target, max(100, PASSES * state.kernel.n // len(S)))
         change = np.zeros(state.kernel.n)
         change[S] = a - state.a[S]
         moved = int(np.count_nonzero(change))
@@ -176,40 +275,34 @@ class DualCoordinate(Solver):
             state.g -= state.kernel.times(change)
         return moved
 
-    def _choose(self, state: _State, rng: np.random.Generator) -> Ints:
+    def _working_set(self, state: _State, gaps: Floats, rng: np.random.Generator) -> Ints:
         """Samples of largest gap, some others that have one, and those between their bounds."""
-        a, upper = state.a, state.upper
-        n = len(a)
-        most = self.working_set or int(np.clip(10 * np.sqrt(n), 200, 3000))
+        a, n = state.a, len(state.a)
+        free = np.flatnonzero((a > 0) & (a < state.upper))
+        few = 10 * np.sqrt(n)
+        most = self.working_set or int(np.clip(few / 2 + max(few / 2, 1.2 * len(free)), 200, 3000))
         if n <= most:
             return np.arange(n)
-        gaps = upper * np.maximum(state.g, 0.0) - a * state.g
         violating = np.flatnonzero(gaps > 0)
-        half = most // 2
+        half = most // 2 if self.working_set else max(most // 4, int(few / 2))
         if len(violating) > half:
             top = max(1, half // 2)
             worst = violating[np.argpartition(-gaps[violating], top - 1)[:top]]
             violating = np.union1d(worst, rng.choice(violating, half - top, replace=False))
-        free = np.flatnonzero((a > 0) & (a < upper))
         room = most - len(violating)
         if len(free) > room:
             free = rng.choice(free, room, replace=False)
         return np.union1d(free, violating)
 
-    def _progress(self, state: _State, tol: float, stuck: bool = False) -> Progress:
-        s, primal, gap = state.stretched()
-        # A little below tol, for the rounding that the certificate takes off.
-        if gap <= tol * (1 - 1e-6) * primal or stuck:
-            state.end = Status.CONVERGED
-        extras = {"gap": gap / max(primal, 1e-10), "support": float(np.count_nonzero(state.a))}
-        return Progress(state, lambda: s * state.a, primal, extras=extras)
 
-
-def _handed_on(kernel: KernelRows, upper: Floats, some: Ints, thin: _State) -> _State:
-    """All samples, from the solution on some of them."""
+def _handed_on(level: Level, thin: _State) -> tuple[Floats, Floats] | None:
+    """A point of the finer problem and its gradient; None when time has run out before."""
+    kernel, upper, some = level.kernel, level.upper, level.some
     coarse = np.zeros(kernel.n)
     coarse[some] = thin.a
-    scores = kernel.times(coarse)
+    scores = kernel.times(coarse, until=out_of_time)
+    if scores is None:
+        return None
     bounded = thin.a >= thin.upper * (1 - 1e-9)
     order = np.argsort(scores)
     mass = np.searchsorted(np.cumsum(upper[order]), thin.a[bounded].sum())
@@ -219,6 +312,8 @@ def _handed_on(kernel: KernelRows, upper: Floats, some: Ints, thin: _State) -> _
     lowest = lowest[scores[lowest] < 1.0]
     a[lowest] = upper[lowest]
     change = a - coarse
-    if np.count_nonzero(change) < np.count_nonzero(a):
-        return _State(kernel, upper, a, 1.0 - scores - kernel.times(change))
-    return _State(kernel, upper, a, 1.0 - kernel.times(a))
+    near = np.count_nonzero(change) < np.count_nonzero(a)
+    product = kernel.times(change if near else a, until=out_of_time)
+    if product is None:
+        return None
+    return a, 1.0 - (scores + product if near else product)

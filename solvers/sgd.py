@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt.capabilities import Bounded, Capability, Subgradient
+from mmcopt.capabilities import Bounded, Capability, MarginRisk, Subgradient
 from mmcopt.checks import choice, hyper, integer, optional, real
 from mmcopt.kernel_rows import KernelRows
 from mmcopt.matrices import require_memory
 from mmcopt.result import Status
+from mmcopt.solvers import sgd_margins as margins
 from mmcopt.solving import Progress, Solver
 
 Floats = NDArray[Any]
@@ -37,11 +38,12 @@ class _State:
 
 @dataclass(frozen=True, kw_only=True)
 class SGD(Solver):
-    """The stochastic subgradient method of SGD-LMSVC (Algorithm 1, eq. 2).
+    """Stochastic subgradients in the primal: SGD-LMSVC (Algorithm 1, eq. 2), and margins of classes.
 
-    Round t draws a sample i and sets ``w <- (1 - 1/t) w + (C/t) [w'phi_i < 1] phi_i``. So after t
-    rounds w is C/t times the sum of the phi_i added, each as often as it was drawn and violated
-    the margin: integer counts that nothing has to rescale. A step is a pass of n rounds (256 at
+    On a one-class problem round t draws a sample i and sets
+    ``w <- (1 - 1/t) w + (C/t) [w'phi_i < 1] phi_i``. So after t rounds w is C/t times the sum of the
+    phi_i added, each as often as it was drawn and violated the margin: integer counts that nothing
+    has to rescale. A step is a pass of n rounds (256 at
     least), after which objective and gap are computed.
 
     ``stop="paper"`` ends at the first round that moves w by at most ``theta``, and answers with the
@@ -50,6 +52,14 @@ class SGD(Solver):
     most ``tol``, or after ``max_passes``, and answers with the best w. ``draw="shuffled"`` draws
     every sample once in a pass (equal weights only): the gap then falls much faster.
 
+    On weights W of several classes (`MarginRisk`) a round takes a subgradient at ``batch`` samples
+    with the step ``1 / (beta (t + t0))``, t0 such that the first one is stable. A step of the driver
+    is a pass, of 64 rounds at least, and its value that of the average of W over the last half of
+    the rounds. There is no gap to prove: it ends when twice
+    the passes have lowered the objective by at most ``tol``, relatively. The problem is not convex,
+    so starts differ: restart, or start from ``init="kmeans"``. A pass costs O(nkd), and 64 rounds
+    O(kd) each; sparse rows stay sparse.
+
     Examples
     --------
     >>> import mmcopt as mm
@@ -57,29 +67,52 @@ class SGD(Solver):
     >>> problem = mm.formulations.OneClassHinge(X, C=20.0)
     >>> mm.solve(problem, SGD(tol=0.05), seed=0).gap <= 0.05
     True
+    >>> classes = mm.formulations.CPM3C(X, 2)
+    >>> mm.solve(classes, SGD(), init="kmeans", seed=0).objective < 0.5
+    True
     """
 
-    needs: ClassVar[tuple[type[Capability], ...]] = (Subgradient,)
+    needs: ClassVar[tuple[type[Capability], ...]] = ()  # one of two: see `refuses`
 
     stop: str = hyper("gap", choice("gap", "paper"), "what ends a run")
-    tol: float = hyper(1e-2, real(0, open_low=True), "relative gap at which stop='gap' ends")
+    tol: float = hyper(1e-2, real(0, open_low=True), "relative gap or fall at which stop='gap' ends")
     theta: float = hyper(1e-2, real(0), "length of a move at which stop='paper' ends")
     draw: str = hyper("uniform", choice("uniform", "shuffled"), "how samples are drawn")
     max_passes: int | None = hyper(200, optional(integer(1)), "passes after which it gives up")
+    batch: int = hyper(32, integer(1), "samples of a round on weights of several classes")
+
+    def refuses(self, f: Any) -> str | None:
+        offer = f.offer(Subgradient)
+        if offer is None and f.offer(MarginRisk) is None:
+            return (f"it needs Subgradient or MarginRisk, which this {type(f).__name__} does not "
+                    "offer.")
+        if offer is None and self.stop == "paper":
+            return "stop='paper' is a rule of one-class problems; use stop='gap'."
+        if offer is not None and self.draw == "shuffled" and np.ptp(offer.share) > 0:
+            return "draw='shuffled' needs samples of equal weight; use draw='uniform'."
+        return None
 
     def prepare(self, f: Any) -> None:
         offer = f.offer(Subgradient)
+        if offer is None:
+            f.offer(MarginRisk)  # its features are made
+            return
         state = _State(np.zeros(f.n, dtype=np.int64), None)
         _player(offer.kernel, offer.C, state)(np.zeros(1, dtype=np.int64), -1.0)
 
     def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
         offer = f.offer(Subgradient)
+        if offer is None:
+            walk = margins.new_walk(f.offer(MarginRisk), self.batch, init, rng)
+            return Progress(walk, walk.W.copy(), f.objective(walk.W))
         state = _State(np.zeros(f.n, dtype=np.int64), None)
         state.play = _player(offer.kernel, offer.C, state)
         point = np.zeros(f.n)  # the first round multiplies its start by zero
         return Progress(state, point, f.objective(point))
 
-    def step(self, f: Any, state: _State, rng: np.random.Generator) -> Progress:
+    def step(self, f: Any, state: Any, rng: np.random.Generator) -> Progress:
+        if isinstance(state, margins.Walk):
+            return self._walk(f, state, rng)
         offer, n = f.offer(Subgradient), f.n
         rounds = max(LEAST, n)
         if self.draw == "shuffled":
@@ -101,15 +134,17 @@ class SGD(Solver):
                   "support": float(np.count_nonzero(state.counts))}
         return Progress(state, point, value, bound, extras, {"a": point})
 
-    def outcome(self, f: Any, state: _State) -> Status | None:
-        return state.end
+    def _walk(self, f: Any, walk: margins.Walk, rng: np.random.Generator) -> Progress:
+        """A pass over the samples of a problem with weights, and the average it ends with."""
+        margins.play(f.offer(MarginRisk), walk,
+                     margins.batches(f.n, self.batch, self.draw == "shuffled", rng))
+        point = walk.mean
+        value = f.objective(point)
+        walk.end = margins.settled(walk, value, self.tol, self.max_passes)
+        return Progress(walk, point, value, extras={"rounds": float(walk.rounds)})
 
-    def refuses(self, f: Any) -> str | None:
-        reason = super().refuses(f)
-        if reason is None and self.draw == "shuffled" \
-                and np.ptp(f.offer(Subgradient).share) > 0:
-            return "draw='shuffled' needs samples of equal weight; use draw='uniform'."
-        return reason
+    def outcome(self, f: Any, state: Any) -> Status | None:
+        return state.end
 
 
 def _player(kernel: KernelRows, C: float, state: _State) -> Any:

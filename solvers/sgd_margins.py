@@ -16,7 +16,8 @@ from mmcopt.result import Status
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]
 LEAST = 64  # rounds of a step
-FIRST = 4.0  # the first step has the size 1 / FIRST
+FIRST = 2.0  # over the first step, for rows of length 1
+BURN = 4  # times the delay, rounds before which nothing counts as settled
 
 
 @dataclass
@@ -24,6 +25,7 @@ class Walk:
     """W, and the sum of all W so far with the sums at two marks, from which averages follow."""
 
     W: Floats
+    delay: float  # t0: the step of round t is 1 / (beta (t + t0))
     total: Floats
     marks: Floats  # (2, k, d): the sum at the older mark, and at the younger one
     marked: tuple[int, int] = (0, 0)  # rounds at the marks
@@ -43,11 +45,23 @@ class Walk:
         self.marked = (self.marked[1], self.rounds)
 
 
-def new_walk(risk: MarginRisk, init: Any, rng: np.random.Generator) -> Walk:
+def delay(risk: MarginRisk, batch: int) -> float:
+    """The t0 at which the first step is stable: that of a squared hinge on rows of their lengths."""
+    phi = risk.features
+    if phi.sparse:
+        square = np.asarray(phi.X.multiply(phi.X).sum(axis=1)).ravel()
+        square += phi.mean @ phi.mean - 2.0 * (phi.X @ phi.mean)
+        square *= phi.scale**2
+    else:
+        square = np.einsum("ij,ij->i", phi.X, phi.X)
+    return FIRST * max(float(square.mean()), float(square.max()) / batch) / risk.beta
+
+
+def new_walk(risk: MarginRisk, batch: int, init: Any, rng: np.random.Generator) -> Walk:
     """Start at given weights, or near 0, where every class has the same score."""
     shape = (risk.k, risk.features.d)
     W = 1e-3 * rng.standard_normal(shape) if init is None else np.array(init, dtype=np.float64)
-    return Walk(W, np.zeros(shape), np.zeros((2, *shape)))
+    return Walk(W, delay(risk, batch), np.zeros(shape), np.zeros((2, *shape)))
 
 
 def gradient(risk: MarginRisk, W: Floats, rows: Ints) -> Floats:
@@ -68,13 +82,12 @@ def gradient(risk: MarginRisk, W: Floats, rows: Ints) -> Floats:
 
 
 def play(risk: MarginRisk, walk: Walk, batches: Ints) -> None:
-    """Rounds ``W <- W - g / (beta (t + t0))``, one a row of ``batches``; t0 = FIRST / beta."""
+    """Rounds ``W <- W - g / (beta (t + t0))``, one a row of ``batches``."""
     if walk.passes & (walk.passes - 1) == 0:  # 0, 1, 2, 4, ...
         walk.mark()
     for rows in batches:
         walk.rounds += 1
-        size = 1.0 / (risk.beta * walk.rounds + FIRST)
-        walk.W -= size * gradient(risk, walk.W, rows)
+        walk.W -= gradient(risk, walk.W, rows) / (risk.beta * (walk.rounds + walk.delay))
         walk.total += walk.W
     walk.passes += 1
 
@@ -93,6 +106,6 @@ def settled(walk: Walk, value: float, tol: float, most: int | None) -> Status | 
     """Whether twice the passes have lowered the objective by at most ``tol``, relatively."""
     if walk.passes & (walk.passes - 1) == 0:
         before, walk.checked = walk.checked, value
-        if before - value <= tol * abs(value):
+        if before - value <= tol * abs(value) and walk.rounds >= BURN * walk.delay:
             return Status.CONVERGED
     return Status.ITERATION_LIMIT if most is not None and walk.passes >= most else None

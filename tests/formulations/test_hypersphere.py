@@ -11,7 +11,7 @@ import mmcopt as mm
 from mmcopt.errors import DataError, ParameterError
 from mmcopt.formulations import Hypersphere
 from mmcopt.formulations.hypersphere import into_simplex
-from mmcopt.kernels import Gaussian, Linear
+from mmcopt.kernels import Gaussian, Laplacian, Linear, Polynomial
 from mmcopt.solvers import Conic, DualCoordinate, Libsvm
 
 CLOUDS = np.vstack([np.random.default_rng(0).standard_normal((15, 2)) + c for c in (-2, 2)])
@@ -79,3 +79,15 @@ def test_bad_input_gets_a_sentence():
         Hypersphere(CLOUDS, kernel=Linear()).half_space(np.full(30, 1 / 30))
     with pytest.raises(mm.errors.IncompatibleError, match="SimplexDual"):
         mm.solve(Hypersphere(CLOUDS, kernel=Linear()), "Libsvm")
+
+
+@pytest.mark.parametrize("kernel", [Linear().centered(), Gaussian(gamma=0.4).centered(),
+                                    Polynomial(2).normalized(), Polynomial(2).centered(),
+                                    Gaussian(gamma=0.4).nystroem(8), Linear() + Gaussian(gamma=1.0),
+                                    2.0 * Laplacian(gamma=1.0)], ids=repr)
+def test_decisions_of_any_kernel_are_those_of_the_samples(kernel):
+    sphere = Hypersphere(CLOUDS, C=6.0, kernel=kernel)
+    b = np.random.default_rng(0).uniform(0, 1, 30)
+    b /= b.sum()
+    wanted = sphere.radius(b) - sphere.distances(b)[0]
+    np.testing.assert_allclose(sphere.decision_function(b, CLOUDS), wanted, atol=1e-9)

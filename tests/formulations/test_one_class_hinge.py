@@ -141,7 +141,7 @@ def test_decisions_agree_with_scores_and_labels():
     (lambda: OneClassHinge(CLOUDS, sample_weight=np.ones(3)), DataError, "40 finite numbers"),
     (lambda: OneClassHinge(CLOUDS, sample_weight=-np.ones(40)), DataError, "none negative"),
     (lambda: OneClassHinge([[np.nan, 1.0]]), DataError, "NaN"),
-    (lambda: OneClassHinge(CLOUDS).objective(np.ones(3)), DataError, "one number a sample"),
+    (lambda: OneClassHinge(CLOUDS).objective(np.ones(3)), DataError, "one finite number a sample"),
     (lambda: mm.solve(OneClassHinge(-np.eye(3), kernel=Precomputed())), DataError,
      "positive semidefinite"),
     (lambda: mm.evaluate(OneClassHinge(CLOUDS), np.arange(40) % 2), DataError, "no point"),
@@ -175,3 +175,55 @@ def test_sparse_features_work_without_densifying():
     sparse = mm.solve(OneClassHinge(csr_matrix(X), C=50.0, kernel=Gaussian(gamma=0.3)), EXACT,
                       seed=0)
     assert sparse.objective == pytest.approx(dense.objective, rel=1e-8)
+
+
+@pytest.mark.parametrize("kernel", [Polynomial(2).centered(), Gaussian(gamma=0.5).centered()],
+                         ids=repr)
+@pytest.mark.parametrize("C", [1e6, 1e10, 1e14])
+def test_bounds_hold_where_the_sum_cancels(kernel, C):
+    X = np.random.default_rng(3).standard_normal((40, 2))
+    f = OneClassHinge(X - X.mean(axis=0), C=C, kernel=kernel)
+    for a in (f.upper, f.upper * np.random.default_rng(0).uniform(0, 1, 40)):
+        assert f.offer(Bounded).bound({"a": a}) <= f.objective(np.zeros(40))
+
+
+@pytest.mark.parametrize("X, words", [([[1.0], [-1.0]], "empty for every C"),
+                                      (np.zeros((3, 1)), "empty for every C")])
+def test_kernels_without_a_domain_are_named(X, words):
+    with pytest.warns(UserWarning, match=words):
+        mm.solve(OneClassHinge(X, C=5.0, kernel=Linear()), seed=0)
+
+
+@pytest.mark.parametrize("solver", ["DualCoordinate", "SGD", "Conic"])
+def test_every_solver_warns_of_an_empty_domain(solver):
+    X = mm.datasets.load("moons:n=600,noise=.1,seed=0")[0][:300]
+    f = OneClassHinge(X, kernel=Gaussian(gamma=10.0))
+    with pytest.warns(UserWarning, match="domains begin above C"):
+        mm.solve(f.replace(C=0.5 * f.c_min()), solver, seed=0)
+
+
+def test_offsets_of_the_features_do_not_spoil_the_kernel():
+    Z = np.random.default_rng(0).standard_normal((300, 30)) * 0.1
+    near = mm.solve(OneClassHinge(Z, C=100.0, kernel=Gaussian(gamma=1.0)), EXACT, seed=0)
+    Z[:150] += 1e7
+    far = OneClassHinge(Z, C=100.0, kernel=Gaussian(gamma=1.0))
+    result = mm.solve(far, seed=0)
+    assert result.verify() and near.objective < result.objective
+
+
+def test_weights_of_a_one_class_svm_are_asked_for():
+    w = np.r_[np.zeros(10), 1.0 + np.arange(30) % 3]
+    model = OneClassSVM(nu=0.2, gamma=0.4, tol=1e-9).fit(CLOUDS, sample_weight=w)
+    f, a = OneClassHinge.from_one_class_svm(model, CLOUDS, w)
+    assert f.objective(a) == pytest.approx(mm.solve(f, EXACT, seed=0).objective, rel=1e-5)
+    for wrong in (None, np.r_[w[10:], w[:10]]):
+        with pytest.raises(DataError, match="other weights|sample_weight of its fit"):
+            OneClassHinge.from_one_class_svm(model, CLOUDS, wrong)
+    with pytest.raises(DataError, match="only a fitted OneClassSVM"):
+        OneClassHinge.from_one_class_svm(OneClassSVM(), CLOUDS)
+
+
+def test_never_worse_than_nothing():
+    f = OneClassHinge(CLOUDS, C=1e10, kernel=Linear().centered())
+    result = mm.solve(f, seed=0, max_iter=3)
+    assert result.objective <= f.objective(np.zeros(40))

@@ -1,5 +1,8 @@
 """Working sets: precision, starts, large and degenerate problems, memory."""
 
+import time
+import warnings
+
 import numpy as np
 import pytest
 
@@ -63,9 +66,21 @@ def test_limits_and_the_best_so_far():
     f = OneClassHinge(MOONS, C=1500.0, kernel=Gaussian(gamma=10.0))
     cut = mm.solve(f, DualCoordinate(tol=1e-9), seed=0, max_iter=1)
     assert cut.status is Status.ITERATION_LIMIT and cut.verify()
-    assert cut.gap == pytest.approx(cut.history["gap"][-1], rel=1e-6)
     late = mm.solve(f, DualCoordinate(tol=1e-9), seed=0, time_limit=0.0)
     assert late.status is Status.TIME_LIMIT and late.verify()
+    assert late.objective <= f.objective(np.zeros(f.n))
+    sampled = mm.solve(f, DualCoordinate(tol=1e-9), seed=0, max_iter=1)
+    assert sampled.objective < 0.5 * f.C  # what was found on a sample is the answer
+
+
+def test_a_large_problem_keeps_its_time_limit():
+    X = mm.datasets.load("moons:n=60000,noise=.1,seed=0")[0]
+    f = OneClassHinge(X, C=8.0, kernel=Gaussian(gamma=10.0))
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that no sample is inside yet
+        mm.solve(f, seed=0, time_limit=0.5)
+    assert time.perf_counter() - start < 3.0  # where a soft margin would take ten
 
 
 def test_no_matrix_of_all_samples_is_made(monkeypatch):

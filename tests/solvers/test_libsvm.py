@@ -32,3 +32,10 @@ def test_a_loose_tolerance_shows_in_the_gap():
 def test_kernels_without_a_constant_diagonal_are_refused():
     with pytest.raises(IncompatibleError, match="SimplexDual"):
         mm.solve(Hypersphere(X, kernel=Linear()), Libsvm())
+
+
+def test_samples_without_weight_are_left_out():
+    w = np.r_[np.zeros(30), np.ones(50)]
+    f = Hypersphere(X, C=10.0, kernel=Gaussian(gamma=2.0), sample_weight=w)
+    result = mm.solve(f, Libsvm(tol=1e-9))
+    assert result.gap < 1e-6 and not result.point[:30].any()
