@@ -104,18 +104,21 @@ class CPM3C(Formulation):
         """Samples that a class must have: ``size_floor`` of the mean, rounded down."""
         return int(self.size_floor * self.n / self.n_clusters)
 
+    def _has_labels(self, point: Any) -> bool:
+        return bool(self.least) and len(point) == 2 and np.ndim(point[0]) == 2
+
     def weights(self, point: Any) -> Floats:
         """W of a point, which has labels beside it when there is a floor on sizes."""
-        return np.asarray(point[0] if self.least and len(point) == 2 and np.ndim(point[0]) == 2
-                          else point, dtype=np.float64)
+        W = np.asarray(point[0] if self._has_labels(point) else point, dtype=np.float64)
+        if W.shape != (self.n_clusters, self.features.d) or not np.isfinite(W).all():
+            raise DataError(f"{type(self).__name__}: a point is W, finite and of shape "
+                            f"({self.n_clusters}, {self.features.d}); got {W.shape}"
+                            + ("" if np.isfinite(W).all() else " with NaN or infinity") + ".")
+        return W
 
     def scores(self, point: Any) -> Floats:
         """Scores (n, k) of the samples."""
-        W = self.weights(point)
-        if W.shape != (self.n_clusters, self.features.d):
-            raise DataError(f"{type(self).__name__}: a point is W, of shape "
-                            f"({self.n_clusters}, {self.features.d}); got {W.shape}.")
-        return self.features.scores(W)
+        return self.features.scores(self.weights(point))
 
     # ------------------------------------------------------------ the problem
 
@@ -132,6 +135,10 @@ class CPM3C(Formulation):
             rows.append(("balance", f"|sum_i (w_p - w_q)'x_i| <= {self.balance:g}"
                          + (", which centring makes empty" if self.center else ""),
                          rf"|\sum_i (w_p - w_q)^\top x_i| \le {self.balance:g}"))
+        if self.least:
+            rows.append(("sizes", f"at least {self.least} samples in each class, "
+                         f"{self.size_floor:g} of n / k, by labels beside W",
+                         rf"|\{{i : y_i = p\}}| \ge {self.least}"))
         how = [word for word, on in (("centred", self.center), ("of mean square 1", self.normalize))
                if on]
         rows += [
@@ -197,7 +204,7 @@ class CPM3C(Formulation):
         return np.asarray(self.features.new(X) @ self.weights(point).T)
 
     def embedding(self) -> Floats | None:
-        return None if self.features.sparse else self.features.dense()
+        return self.features.X if self.features.sparse else self.features.dense()
 
     def from_labels(self, labels: Ints) -> Any:
         """Class means as scores, as long as the objective likes them best; with the labels."""
@@ -267,13 +274,17 @@ class CPM3C(Formulation):
             return MarginRisk(self.features, self.n_clusters, self.beta, self.loss)
         if kind is Refit and self.n_clusters == 2:
             return Refit(self._ridge.values, self._ridge.shift, self._regressed, self._halves,
-                         restrict=self._given)
+                         lambda labels, rng: labels, restrict=self._given)
         return None
 
     def _cuts(self, W: Floats, kind: str, start: Any) -> PairCuts:
         T = self.features.scores(W)
         if self.least:
-            y = floored(T, self.least) if start is None else self.labels(start)
+            y = floored(T, self.least)
+            if start is not None and self._has_labels(start):
+                given = self.labels(start)
+                if np.bincount(given, minlength=self.n_clusters).min() >= self.least:
+                    y = given
             return LabelCuts(self.features, self.n_clusters, self.loss, y, self.least)
         cls = PaperCuts if kind == "paper" else PairCuts
         return cls(self.features, self.n_clusters, self.loss, T.argmax(axis=1))
@@ -312,6 +323,6 @@ class CPM3C(Formulation):
     def examples(cls) -> list[Self]:
         rng = np.random.default_rng(0)
         X = rng.standard_normal((7, 2)) + 3.0 * (np.arange(7).reshape(-1, 1) % 2)
-        Y = rng.standard_normal((7, 2)) + 4.0 * np.c_[np.arange(7) % 3 == 1, np.arange(7) % 3 == 2]
+        Y = rng.standard_normal((6, 2)) + 4.0 * np.c_[np.arange(6) % 3 == 1, np.arange(6) % 3 == 2]
         return [cls(X, 2), cls(Y, 3, beta=0.02), cls(X, 2, beta=0.1, kernel=Gaussian(width=0.7)),
                 cls(X + 2.0, 2, balance=1.0, center=False)]

@@ -39,7 +39,7 @@ class CrammerSinger(CPM3C):
                          center=center, normalize=normalize)
         owner = type(self).__name__
         codes, values = encode_labels(y, self.n, owner=owner)
-        self.y = np.array(y, dtype=np.int64) if np.asarray(y).dtype.kind == "i" else codes
+        self.y = np.array(y, dtype=np.int64) if np.asarray(y).dtype.kind in "iu" else codes
         if len(values) > n_clusters or self.y.min() < 0 or self.y.max() >= n_clusters:
             raise DataError(f"{owner}: y must hold labels 0..{n_clusters - 1} (n_clusters is "
                             f"{n_clusters}); got {values[0]} to {values[-1]}.")

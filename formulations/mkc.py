@@ -107,12 +107,11 @@ class MKC(CPM3C):
              rf"v_1, \dots, v_{M},\ s \ge 0"),
             ("subject to", f"|s|_{self.p:g} <= 1", rf"\|s\|_{{{self.p:g}}} \le 1"),
             ("where", f"C = {self.C:g}; kernels {names}" + (f", {how}" if how else ""), ""),
+            *((("sizes", f"at least {self.least} samples in each class, {self.size_floor:g} of "
+                "n / k, by labels beside v", ""),) if self.least else ()),
             ("non-convex", "the largest score may be any class's; convex for given labels", ""),
             ("paper", self.paper, ""),
         ))
-
-    def embedding(self) -> Floats | None:
-        return None if self.features.sparse else self.features.dense()
 
     def restrict(self, labels: Any) -> Any:
         """Not stated yet as a formulation of its own; `reference` has the convex problem."""
@@ -135,7 +134,7 @@ class MKC(CPM3C):
     def examples(cls) -> list[Self]:
         rng = np.random.default_rng(0)
         X = rng.standard_normal((7, 2)) + 3.0 * (np.arange(7).reshape(-1, 1) % 2)
-        Y = rng.standard_normal((7, 2)) + 4.0 * np.c_[np.arange(7) % 3 == 1, np.arange(7) % 3 == 2]
+        Y = rng.standard_normal((6, 2)) + 4.0 * np.c_[np.arange(6) % 3 == 1, np.arange(6) % 3 == 2]
         near = [Linear(), Gaussian(width=0.5)]
         return [cls(X, 2, kernels=near, C=30.0), cls(Y, 3, kernels=near, C=40.0),
                 cls(X, 2, kernels=near, C=30.0, p=1.0),

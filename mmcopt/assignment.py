@@ -148,9 +148,9 @@ def neighbour_gamma(X: Any, scale: float = 0.85, *, neighbours: int = 7) -> floa
     A = np.asarray(data_matrix(X, owner="neighbour_gamma", sparse=False), dtype=np.float64)
     P = np.unique(A - A.mean(axis=0), axis=0)
     with np.errstate(over="ignore"):
-        far = float(np.square(np.ptp(P, axis=0)).sum())
-    if len(P) > 1 and not 1e-280 < far < 1e280:
-        raise DataError(f"neighbour_gamma: the samples spread over {np.sqrt(far):.3g}, whose "
+        spread = float(np.square(np.ptp(P, axis=0)).sum())
+    if len(P) > 1 and not 1e-280 < spread < 1e280:
+        raise DataError(f"neighbour_gamma: the samples spread over {np.sqrt(spread):.3g}, whose "
                         "square is beyond double precision; rescale the features.")
     if len(P) < 2:
         raise DataError("neighbour_gamma: all samples are equal, so their distances set no scale; "

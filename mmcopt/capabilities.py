@@ -130,10 +130,15 @@ class Refit(Capability):
     shift: float
     point: Callable[[Floats, Ints], Any]
     draw: Callable[[np.random.Generator], Ints]
-    repair: Callable[[Ints, np.random.Generator], Ints] = lambda labels, rng: labels
+    repair: Callable[[Ints, np.random.Generator], Ints]
     low: int = 1
     high: int | None = None
     restrict: Callable[[Ints], Any] | None = None
+
+
+def weights_alone(W: Floats, labels: Ints) -> Floats:
+    """W is the whole point."""
+    return W
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +161,7 @@ class Separation(Capability):
     kinds: tuple[str, ...] = ("pair",)
     balance: Floats | None = None
     limit: float = 0.0
-    point: Callable[[Floats, Ints], Any] = lambda W, labels: W
+    point: Callable[[Floats, Ints], Any] = weights_alone
     weights: Callable[[Any], Floats] = np.asarray
     bound: Callable[[dict[str, Any]], float] | None = None
     regulariser: Callable[[Floats], float] | None = None

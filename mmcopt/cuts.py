@@ -121,9 +121,13 @@ def floored(T: Floats, least: int) -> Ints:
     """
     n, k = T.shape
     y = T.argmax(axis=1)
-    rows = np.arange(n)
     count = np.bincount(y, minlength=k)
+    if count.min() >= least:
+        return y
+    rows = np.arange(n)
     for p in np.argsort(count, kind="stable"):
+        if count[p] >= least:
+            continue
         for i in np.argsort(T[rows, y] - T[:, p], kind="stable"):
             if count[p] >= least:
                 break

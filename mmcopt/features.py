@@ -30,16 +30,21 @@ class Features:
         self.owner = owner
         self.n, self.d = int(X.shape[0]), int(X.shape[1])
         self.sparse = is_sparse(X)
-        mean = np.asarray(X.mean(axis=0), dtype=np.float64).ravel() if center else np.zeros(self.d)
+        self.X: Any = X.astype(np.float64) if self.sparse else X
+        mean = np.zeros(self.d)
+        if center:
+            mean = np.asarray(self.X.mean(axis=0, dtype=np.float64)).ravel()
         self.mean, self.scale = mean, 1.0
         if self.sparse:
-            self.X: Any = X.astype(np.float64)
-            square = float(self.X.multiply(self.X).sum()) / self.n - float(mean @ mean)
+            raw = float(self.X.multiply(self.X).sum()) / self.n
+            square, rounding = raw - float(mean @ mean), 8 * UNIT * self.n * raw
         else:
             self.X = np.subtract(X, mean, dtype=np.float64)
             square = float(np.einsum("ij,ij->", self.X, self.X)) / self.n
+            raw = square + float(mean @ mean)
+            rounding = 8 * (UNIT * self.n)**2 * raw
         if normalize:
-            if not square > 1e-300:
+            if not square > max(rounding, 1e-300):
                 raise DataError(f"{owner}: all samples are equal, so there is nothing to normalise "
                                 "and nothing to cluster; check for constant columns.")
             self.scale = 1.0 / np.sqrt(square)
@@ -92,6 +97,7 @@ class StackedFeatures(Features):
         ends = np.cumsum([0, *(part.d for part in parts)])
         self.blocks = tuple(slice(int(a), int(b)) for a, b in itertools.pairwise(ends))
         self.sparse = any(part.sparse for part in parts)
+        self.X = parts[0].X
 
     def scores(self, W: Floats) -> Floats:
         return np.asarray(sum(part.scores(W[:, block])

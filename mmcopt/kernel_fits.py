@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt import checks
-from mmcopt.errors import DataError, ParameterError
+from mmcopt.errors import DataError
 from mmcopt.kernels import (
     Centered,
     Cosine,
@@ -19,10 +19,8 @@ from mmcopt.kernels import (
     Laplacian,
     Linear,
     Normalized,
-    Nystroem,
     Polynomial,
     Precomputed,
-    Product,
     Scaled,
     Sum,
 )
@@ -134,9 +132,14 @@ class FittedKernel:
         self.kernel: Kernel = kernel
         self.n, self.n_features = data.n, data.d
         self._data, self._phi = data, cast("Array | None", None)
-        self._parts = [fitted(part, data) for part in kernel._inner()]
+        self._parts = self._fit_parts(kernel, data)
         self.psd = all(part.psd for part in self._parts)
         self.explicit = bool(self._parts) and all(part.explicit for part in self._parts)
+
+    def _fit_parts(self, kernel: Any, data: Data) -> list[FittedKernel]:
+        from mmcopt.kernel_maps import fitted
+
+        return [fitted(part, data) for part in kernel._inner()]
 
     def matrix(self) -> Array:
         """Return the training kernel (n, n), exactly symmetric, in a new array."""
@@ -440,35 +443,3 @@ class _Affine(FittedKernel):
         for s, t in _chunks(len(K)):
             K[s:t] -= (K[s:t].mean(axis=1) - half)[:, None] + h
         return K[:, R]
-
-
-class _Landmarks(FittedKernel):
-    """The Nystroem features K_xR (K_RR)^(-1/2), without the directions of no weight."""
-
-    def __init__(self, kernel: Any, data: Data) -> None:
-        super().__init__(kernel, data)
-        self.psd = self.explicit = True
-        if kernel.rank > data.n:
-            raise ParameterError(f"{data.owner}: nystroem rank must be at most the {data.n} rows "
-                                 f"of X; got {kernel.rank}.")
-        draw = np.random.default_rng(kernel.seed).choice(data.n, kernel.rank, replace=False)
-        self._R = np.sort(draw)
-        K = self._parts[0]._rows(data.X[self._R], self._R)
-        w, V = np.linalg.eigh((K + K.T) / 2)
-        keep = w > max(w[-1], 0.0) * len(w) * np.finfo(float).eps
-        self._root = V[:, keep] / np.sqrt(w[keep])
-
-    def _map(self, A: Any) -> Any:
-        return self._parts[0]._rows(A, self._R) @ self._root
-
-
-def fitted(kernel: Kernel, data: Data) -> FittedKernel:
-    """Fit a kernel to checked data."""
-    return FITTED[type(kernel)](kernel, data)
-
-
-FITTED: dict[type[Kernel], type[FittedKernel]] = {
-    Linear: _Leaf, Polynomial: _Leaf, Gaussian: _Leaf, Laplacian: _Leaf, Cosine: _Leaf,
-    Precomputed: _Given, Sum: _Pair, Product: _Pair, Scaled: _Affine, Centered: _Affine,
-    Normalized: _Affine, Nystroem: _Landmarks,
-}

@@ -52,7 +52,7 @@ class Gaussians:
             return out
         out = points @ self.XT
         out *= -2.0
-        out += self._squares
+        out += np.asarray(self._squares)
         out += np.einsum("ij,ij->i", points, points)[:, None]
         np.maximum(out, 0.0, out=out)
         out *= -self.gamma
@@ -166,8 +166,8 @@ class KernelRows:
     def among(self, index: Ints) -> Floats:
         """The kernel between some of the training rows."""
         if self.dear:
-            slots = self._slot[index] if len(self._slot) else np.full(len(index), -1)
-            if (slots >= 0).mean() > 0.5:  # most are at hand: compute the others whole as well
+            at_hand = (self._slot[index] >= 0).mean() if len(self._slot) else 0.0
+            if at_hand > 0.5:  # the others are computed whole as well
                 slots = self.kept(index)
                 if slots is not None:
                     from mmcopt.gaussians import gathered

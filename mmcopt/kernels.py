@@ -10,7 +10,7 @@ Gaussian(width=0.5) + 0.3 * Polynomial(degree=2, coef0=1.0)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, SupportsFloat, cast
@@ -76,6 +76,14 @@ class Kernel:
         """Approximate by ``rank`` landmark rows, drawn from ``numpy.random.default_rng(seed)``."""
         return Nystroem(self, rank, seed)
 
+    def pca(self, share: float = 0.95) -> Kernel:
+        """Keep the leading eigenvectors of the training kernel that hold ``share`` of its trace."""
+        return Principal(self, share)
+
+    def on(self, columns: Sequence[int]) -> Kernel:
+        """Look at some columns of X only: a view of the data."""
+        return Columns(self, tuple(int(c) for c in columns))
+
     def fit(self, X: Any, *, owner: str = "") -> FittedKernel:
         """Check X (n, d), or the (n, n) matrix for `Precomputed`, and learn what new rows need.
 
@@ -87,7 +95,8 @@ class Kernel:
         if any(given) and not all(given):
             raise ParameterError(f"{owner}: Precomputed() reads a kernel matrix and cannot be "
                                  f"combined with kernels that read features; got {self!r}.")
-        from mmcopt.kernel_fits import Data, fitted
+        from mmcopt.kernel_fits import Data
+        from mmcopt.kernel_maps import fitted
 
         return fitted(self, Data(checks.data_matrix(X, owner=owner, sparse=not any(given)), owner))
 
@@ -99,7 +108,7 @@ class Kernel:
     @staticmethod
     def from_dict(d: dict[str, Any]) -> Kernel:
         """Rebuild a kernel from `as_dict`; names are looked up in a closed table."""
-        from mmcopt.kernel_fits import FITTED
+        from mmcopt.kernel_maps import FITTED
 
         table = {cls.__name__: cls for cls in FITTED}
         values = {k: Kernel.from_dict(v) if isinstance(v, dict) else v for k, v in d.items()}
@@ -257,6 +266,30 @@ class Nystroem(Kernel):
     seed: int = hyper(0, checks.integer(0), "seed of the draw without replacement")
     _styles = ("%(inner)s.nystroem(rank=%(rank)d, seed=%(seed)d)",
                "nystroem(%(inner)s; rank %(rank)d)")
+
+
+@dataclass(frozen=True, repr=False)
+class Principal(Kernel):
+    """A kernel through the leading eigenvectors that hold a share of its trace: kernel PCA."""
+
+    inner: Kernel = hyper(None, _KERNEL, "the kernel")
+    share: float = hyper(0.95, checks.real(0, 1, open_low=True), "of the trace that is kept")
+    _styles = ("%(inner)s.pca(share=%(share)r)", "pca(%(inner)s; %(share)g of the trace)")
+
+
+@dataclass(frozen=True, repr=False)
+class Columns(Kernel):
+    """A kernel of some columns of the data."""
+
+    inner: Kernel = hyper(None, _KERNEL, "the kernel")
+    columns: tuple[int, ...] = hyper((), checks.Rule(
+        "one or more column numbers from 0", lambda v: len(v) > 0 and min(v) >= 0), "the columns")
+    _styles = ("%(inner)s.on(%(columns)r)", "%(inner)s of columns %(columns)r")
+
+    def __post_init__(self) -> None:
+        """Turn what JSON holds back into a tuple."""
+        object.__setattr__(self, "columns", tuple(int(c) for c in self.columns))
+        super().__post_init__()
 
 
 def as_kernel(obj: Any) -> Kernel:

@@ -13,15 +13,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mmcopt import enumeration, registry
-from mmcopt.capabilities import LabelQuadratic
+from mmcopt.capabilities import LabelQuadratic, LiftedMargin
 from mmcopt.certificates import certified, cheap_bound, rounding
 from mmcopt.errors import ResourceError
-from mmcopt.result import Result, Rung, Status
+from mmcopt.result import FEASIBLE, Result, Rung, Status
 from mmcopt.solving import solve
 
 Watch = Callable[[Rung], Any]
 FEW = 1_000_000  # labelings up to which all of them are tried
 INTERIOR = 1200  # samples up to which the interior point is used, beyond which the mixing method is
+JOINT = 300  # samples up to which triangles on the labels of a hinge problem are worth their time
 BRANCHING = 600  # samples up to which cuts and branching are worth their time
 GAP = 1e-4  # relative gap at which labels count as optimal
 SEEDED = 12  # steps of the default search that begins at rounded labels
@@ -62,12 +63,12 @@ class _Climb:
         if self.watch is not None:
             self.watch(rung)
 
-    def found(self, labels: Any) -> None:
-        """Keep labels that are feasible and better."""
+    def found(self, point: Any) -> None:
+        """Keep a point that is feasible and better; of label problems, labels."""
         f = self.result.formulation
-        value = f.objective(labels)
-        if f.violation(labels) == 0.0 and value < self.value - 1e-12 * abs(value):
-            self.labels, self.value = labels, value
+        value = f.objective(point)
+        if f.violation(point) <= FEASIBLE and value < self.value - 1e-12 * abs(value):
+            self.labels, self.value = point, value
 
 
 def tighten(result: Result, *, time_limit: float | None = None, improve: bool = True,
@@ -76,15 +77,16 @@ def tighten(result: Result, *, time_limit: float | None = None, improve: bool = 
 
     The levels are: the eigenvalue bound; all labelings, where they are few; the semidefinite
     relaxation (max-cut for two clusters, by `InteriorPoint`, or `LowRank` for many samples;
-    partition for more); the same with cuts, and branch and bound. Without a limit it goes on until
-    the gap is 1e-4. Better labels found on the way become ``incumbent``; with ``improve`` they are
-    adopted, and the message says so. ``progress`` shows a line a level, or is called with each
-    `Rung`. Ctrl-C ends the climb with the best so far.
+    partition for more); the same with cuts, and branch and bound. For hinge problems the
+    levels are the lifted margin and, for two clusters of few samples, the same with labels and
+    triangles. Without a limit it goes on until the gap is 1e-4. Better labels found on the way
+    become ``incumbent``; with ``improve`` they are adopted, and the message says so. ``progress``
+    shows a line a level, or is called with each `Rung`. Ctrl-C ends the climb with the best so far.
     """
     result = cheap_bound(result)
     f = result.formulation
-    lq = f.offer(LabelQuadratic)
-    if lq is None:
+    levels = _levels(f)
+    if levels is None:
         return result
     value = result.objective if result.feasible else math.inf
     deadline = math.inf if time_limit is None else time.perf_counter() + time_limit
@@ -93,7 +95,7 @@ def tighten(result: Result, *, time_limit: float | None = None, improve: bool = 
     climb.record("cheap" if result.certificate is None else result.certificate.kind)
     message = ""
     try:
-        for level in _levels(lq):
+        for level in levels:
             if climb.over:
                 break
             level(climb)
@@ -104,8 +106,13 @@ def tighten(result: Result, *, time_limit: float | None = None, improve: bool = 
     return _finished(climb, improve, message)
 
 
-def _levels(lq: LabelQuadratic) -> list[Callable[[_Climb], None]]:
-    """The levels that fit a problem, in order."""
+def _levels(f: Any) -> list[Callable[[_Climb], None]] | None:
+    """The levels that fit a problem, in order; None where nothing is known to climb."""
+    lq = f.offer(LabelQuadratic)
+    if lq is None:
+        if f.offer(LiftedMargin) is None:
+            return None
+        return [_lifted, _joint] if "joint" in f.relaxations().kinds and f.n <= JOINT else [_lifted]
     if lq.k < 2:
         return []
     if enumeration.count_labelings(lq) <= FEW:
@@ -144,7 +151,19 @@ def _dual(climb: _Climb) -> None:
     _relaxed(climb, relaxed, registry.solver("RegularizedDual")(**LARGE))
 
 
-def _relaxed(climb: _Climb, relaxed: Any, solver: Any) -> None:
+def _lifted(climb: _Climb) -> None:
+    """The lifted margin of a hinge problem, for the balance that it declares."""
+    relaxed = climb.result.formulation.relax("lifted")
+    _relaxed(climb, relaxed, registry.resolve_solver(None, relaxed), None)
+
+
+def _joint(climb: _Climb) -> None:
+    """Labels lifted beside the weights, with triangles; for two clusters."""
+    relaxed = climb.result.formulation.relax("joint")
+    _relaxed(climb, relaxed, registry.resolve_solver(None, relaxed), None)
+
+
+def _relaxed(climb: _Climb, relaxed: Any, solver: Any, steps: int | None = SEEDED) -> None:
     def watch(row: dict[str, float]) -> None:
         climb.record(relaxed.kind, row["dual"])
 
@@ -152,11 +171,11 @@ def _relaxed(climb: _Climb, relaxed: Any, solver: Any) -> None:
     climb.stopped |= out.status is Status.INTERRUPTED
     if out.certificate is not None:
         climb.result = certified(climb.result, relaxed.kind, out.certificate.duals)
-    climb.found(out.labels)
-    climb.record(relaxed.kind)
     f = climb.result.formulation
+    climb.found(f.from_labels(out.labels))
+    climb.record(relaxed.kind)
     if not climb.over:  # the rounded labels seed the default search
-        searched = solve(f, init=out.labels, seed=0, time_limit=climb.remaining(), max_iter=SEEDED)
+        searched = solve(f, init=out.labels, seed=0, time_limit=climb.remaining(), max_iter=steps)
         climb.stopped |= searched.status is Status.INTERRUPTED
         climb.found(searched.point)
         climb.record(relaxed.kind)
@@ -189,8 +208,9 @@ def _finished(climb: _Climb, improve: bool, message: str) -> Result:
     result = replace(climb.result, ladder=tuple(climb.rungs))
     f = result.formulation
     if climb.labels is not result.point:
-        better = replace(result, point=climb.labels, labels=climb.labels, violation=0.0,
-                         objective=f.objective(climb.labels), incumbent=None, classes=None)
+        better = replace(result, point=climb.labels, labels=f.labels(climb.labels),
+                         violation=f.violation(climb.labels), incumbent=None, classes=None,
+                         objective=f.objective(climb.labels))
         if result.classes is not None and len(result.classes) == f.n_clusters:
             better = better.with_labels(result.classes)
         if improve:

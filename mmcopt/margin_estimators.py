@@ -11,11 +11,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mmcopt.checks import integer, optional, real, seed_of
 from mmcopt.kernels import Gaussian, Linear, Polynomial
-from mmcopt.registry import formulation
+from mmcopt.registry import formulation, solver
 from mmcopt.result import Result
 from mmcopt.solving import solve
 
 FLOOR = 0.8  # of n / k, below which no class may fall where there are three or more
+MASTERS = 3  # of a cut: restarts find lower objectives when no start is followed to its end
 KERNELS = (Linear(), Polynomial(2), Gaussian(width=0.5))
 
 
@@ -42,17 +43,21 @@ class _MarginClustering(ClusterMixin, BaseEstimator):
         k = self.n_clusters
         self.result_: Result | None = None
         self.labels_ = np.zeros(X.shape[0], dtype=np.int64)
-        self.objective_, self.lower_bound_, self.gap_ = 0.0, 0.0, 0.0
+        self.objective_: float = 0.0
+        self.lower_bound_: float | None = 0.0
+        self.gap_: float | None = 0.0
         if k == 1:
             return self
         floor = self.size_floor if self.size_floor is not None else FLOOR if k > 2 else 0.0
         problem = self._problem(X, float(floor))
         # Random starts reach the lowest objectives of two classes, means those of more.
-        result = solve(problem, init="random" if k == 2 else "kmeans", restarts=self.restarts,
-                       seed=seed_of(self.random_state, owner), time_limit=self.time_limit)
+        chosen = solver("CuttingPlane")(max_masters=MASTERS)
+        result = solve(problem, chosen, init="random" if k == 2 else "kmeans",
+                       restarts=self.restarts, seed=seed_of(self.random_state, owner),
+                       time_limit=self.time_limit)
         self.result_, self.labels_ = result, np.asarray(result.labels)
-        self.objective_, self.lower_bound_, self.gap_ = (result.objective, result.lower_bound,
-                                                         result.gap)
+        self.objective_ = result.objective
+        self.lower_bound_, self.gap_ = result.lower_bound, result.gap
         return self
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:

@@ -182,7 +182,14 @@ class MarginLift(Capability):
     # ------------------------------------------------------------ the bound
 
     def lower(self, duals: dict[str, Any]) -> float:
-        """A lower bound, proved, for any duals g and t whatever."""
+        """A lower bound, proved, for any duals g and t whatever; never below 0."""
+        multiple, g, t = self.multiple(duals)
+        gain = math.fsum(psi(multiple * g)) / self.n
+        price = self.square * t if t else 0.0
+        return max(0.0, gain - price - 16 * UNIT * (gain + price))
+
+    def multiple(self, duals: dict[str, Any]) -> tuple[float, Floats, float]:
+        """A multiple of g that with t is proved to be dual, for the g, t >= 0 of any duals."""
         g = np.asarray(duals.get("g", np.zeros(self.n)), dtype=np.float64)
         if g.shape != (self.n,):
             raise ValueError(f"the dual g must have shape ({self.n},), got {g.shape}")
@@ -190,18 +197,14 @@ class MarginLift(Capability):
         t = float(duals.get("t", 0.0))
         t = t if self.balanced and math.isfinite(t) and t > 0.0 else 0.0
         if not g.any():
-            return 0.0
+            return 0.0, g, 0.0
         g = g / g.max()
         try:
             with np.errstate(over="ignore", invalid="ignore"):
-                multiple = self._multiple_wide(g, t) if self.wide else self._multiple(g, t)
+                found = self._multiple_wide(g, t) if self.wide else self._multiple(g, t)
         except (BackendError, np.linalg.LinAlgError, ValueError):
-            return 0.0  # the objective is never negative
-        if not (math.isfinite(multiple) and multiple > 0.0):
-            return 0.0
-        gain = math.fsum(psi(multiple * g)) / self.n
-        price = self.square * t if t else 0.0
-        return max(0.0, gain - price - 16 * UNIT * (gain + price))
+            return 0.0, g, 0.0
+        return (found, g, t) if math.isfinite(found) and found > 0.0 else (0.0, g, 0.0)
 
     def _multiple(self, g: Floats, t: float) -> float:
         """A multiple m of g for which ``c I + t ss' - m/n sum_i g_i x_i x_i'`` is proved psd."""

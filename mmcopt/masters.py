@@ -12,6 +12,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from mmcopt.linalg import UNIT
+
 F = Any
 Floats = NDArray[Any]
 RIDGE = 1e-12  # of the largest diagonal: damps steps along directions in which cuts depend
@@ -93,7 +95,7 @@ def ascend_master(Q: F, b: F, capped: int, a: F, tol: float, limit: int) -> int:
     where one of them, or the slack of the cap, reaches zero. Where nothing is left to gain on the
     face, the entry with the largest gain joins, and where that is below ``tol``, a is optimal.
     """
-    n, top = b.size, 1e-300
+    n, top = b.size, 1e-100
     for i in range(n):
         top = max(top, Q[i, i])
     is_free = a > 0.0
@@ -158,7 +160,9 @@ def solve_master(Q: Floats, b: Floats, capped: int, start: Floats | None = None,
     """
     a = np.zeros(len(b)) if start is None else start.copy()
     scale = max(1.0, float(np.abs(b).max(initial=0.0)))
-    ascend_master(np.ascontiguousarray(Q), b, capped, a, tol * scale, 50 + 20 * len(b))
+    # Slopes are rounded in proportion to Q: below that there is nothing to gain.
+    least = max(tol * scale, 8 * UNIT * float(np.abs(Q.diagonal()).max(initial=0.0)))
+    ascend_master(np.ascontiguousarray(Q), b, capped, a, least, 50 + 20 * len(b))
     return a
 
 
@@ -215,3 +219,44 @@ def ascend_blocks(Q: F, b: F, capped: int, p: float, a: F, weights: F, tol: floa
         weights[:] = new / ((new**p).sum())**(1.0 / p)
     a[:], weights[:] = kept_a, kept
     return worst, best
+
+
+TOLERANCES: dict[str, dict[str, Any]] = {
+    "ecos": {"abstol": 1e-10, "reltol": 1e-10, "feastol": 1e-10, "max_iters": 500},
+    "scs": {"eps_abs": 1e-10, "eps_rel": 1e-10, "max_iters": 200_000},
+    "cvxopt": {"abstol": 1e-9, "reltol": 1e-9, "feastol": 1e-9},
+    "clarabel": {"tol_gap_abs": 1e-11, "tol_gap_rel": 1e-11, "tol_feas": 1e-11},
+    "osqp": {"eps_abs": 1e-10, "eps_rel": 1e-10, "max_iter": 200_000, "polish": True},
+}
+
+
+def conic_master(Q: Floats, b: Floats, capped: int, p: float,
+                 backend: str) -> tuple[Floats, Floats]:
+    """The a of `ascend_blocks` and its weights by a conic solver, for reference and comparison."""
+    import cvxpy as cp
+
+    from mmcopt.errors import BackendError
+
+    a = cp.Variable(len(b), nonneg=True)
+    squares = []
+    for block in Q:
+        w, V = np.linalg.eigh(block)
+        squares.append(cp.sum_squares((V * np.sqrt(np.maximum(w, 0.0))).T @ a))
+    dual_p: Any = p / (p - 1.0) if p > 1.0 else np.inf
+    norm = squares[0] if len(squares) == 1 else cp.pnorm(cp.hstack(squares), dual_p)
+    problem = cp.Problem(cp.Maximize(b @ a - norm / 2), [cp.sum(a[:capped]) <= 1.0])
+    try:
+        problem.solve(solver=backend.upper(), **TOLERANCES[backend])
+    except cp.SolverError as e:
+        raise BackendError(f"{backend} could not solve a master of {len(b)} cuts ({e}); use "
+                           "master='alternating'.") from e
+    if a.value is None:
+        raise BackendError(f"{backend} ended a master of {len(b)} cuts with status "
+                           f"{problem.status!r}; use master='alternating'.")
+    found = np.maximum(np.asarray(a.value), 0.0)
+    found[:capped] /= max(1.0, float(found[:capped].sum()))
+    values = np.maximum(np.einsum("i,mij,j->m", found, Q, found), 0.0)
+    if len(Q) == 1 or not values.max() > 0:
+        return found, np.full(len(Q), len(Q) ** (-1.0 / p))
+    weights = (values / values.max()) ** (1.0 / (p - 1.0))
+    return found, weights / np.sum(weights**p) ** (1.0 / p)

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from mmcopt.modeling import Formulation
     from mmcopt.solving import Solver
 
-LADDER = ("eig", "sdp", "sdp+cuts", "partition", "partition+cuts", "diffrac", "lifted", "peng-wei")
+LADDER = ("eig", "sdp", "sdp+cuts", "partition", "partition+cuts", "diffrac", "peng-wei",
+          "gmmc", "lifted", "mmc", "joint")
 _formulations: dict[str, type[Formulation]] = {}
 _solvers: dict[str, type[Solver]] = {}
 

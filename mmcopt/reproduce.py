@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt import datasets
+from mmcopt.checks import is_sparse
 from mmcopt.errors import DataError, ParameterError
 from mmcopt.tables import ABSENT, as_json, markdown_table, plain, text_table
 
@@ -27,10 +28,13 @@ PAPERS: dict[str, str] = {
     "umc-rls": "Pahikkala et al.: unsupervised multi-class regularized least-squares (Tables 1, 2)",
     "evommc": "Gieseke et al. 2009: fast evolutionary maximum margin clustering (Tables 1, 2)",
     "sgd-lmsvc": "Pham et al. 2016: fast support vector clustering (Table 1)",
+    "cpm3c": "Zhao et al. 2008: multi-class maximum margin clustering (Tables 2, 3, 4)",
+    "mkc": "Zhao et al. 2009: multiple kernel clustering (Table 2)",
 }
 _MODULES = {"umc-rls": "mmcopt.reproduce_umc_rls", "evommc": "mmcopt.reproduce_evommc",
-            "sgd-lmsvc": "mmcopt.reproduce_sgd_lmsvc"}
-TABLES = {"umc-rls": (1, 2), "evommc": (1, 2), "sgd-lmsvc": (1,)}
+            "sgd-lmsvc": "mmcopt.reproduce_sgd_lmsvc", "cpm3c": "mmcopt.reproduce_cpm3c",
+            "mkc": "mmcopt.reproduce_mkc"}
+TABLES = {"umc-rls": (1, 2), "evommc": (1, 2), "sgd-lmsvc": (1,), "cpm3c": (2, 3, 4), "mkc": (2,)}
 
 STAR = "*"
 LEGEND = (f"{STAR} labels used: its parameters, or the best of its runs, were chosen with the true "
@@ -203,15 +207,15 @@ def run(paper: str, *, table: int | None = None, quick: bool = False, out: Any =
 # ---------------------------------------------------------------- what the protocols share
 
 
-def load(name: str) -> tuple[NDArray[np.float64], NDArray[np.int64]] | str:
-    """Return a labelled data set as float64, or the sentence that says why it cannot be had."""
+def load(name: str) -> tuple[Any, NDArray[np.int64]] | str:
+    """Return a labelled data set, dense rows as float64, or why it cannot be had."""
     try:
         X, y = datasets.load(name)
     except DataError as e:
         return str(e)
     if y is None:
         return f"{name} has no classes"
-    return np.asarray(X, dtype=np.float64), y
+    return (X if is_sparse(X) else np.asarray(X, dtype=np.float64)), y
 
 
 def fresh_runs(solver: Any, problem: Any, seeds: Sequence[Any],

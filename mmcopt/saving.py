@@ -18,6 +18,7 @@ from mmcopt import constraints, registry
 from mmcopt.checks import is_sparse
 from mmcopt.errors import DataError
 from mmcopt.kernels import Kernel
+from mmcopt.margins import LOSSES
 from mmcopt.modeling import Formulation
 from mmcopt.result import Certificate, History, Result, Rung, Status
 
@@ -51,6 +52,8 @@ def _pack(value: Any, arrays: dict[str, Any]) -> Any:
         return {"formulation": type(value).__name__, "params": _pack(value.params(), arrays)}
     if isinstance(value, Kernel):
         return {"kernel": value.as_dict()}
+    if type(value) in LOSSES.values():
+        return {"loss": type(value).__name__}
     if type(value).__name__ in CONSTRAINTS:
         fields = {f.name: _pack(getattr(value, f.name), arrays) for f in dataclasses.fields(value)}
         return {"constraint": type(value).__name__, "fields": fields}
@@ -78,6 +81,8 @@ def _unpack(value: Any, arrays: Any) -> Any:
         return registry.formulation(value["formulation"])(**_unpack(value["params"], arrays))
     if "kernel" in value:
         return Kernel.from_dict(value["kernel"])
+    if "loss" in value:
+        return LOSSES[value["loss"]]()
     if "constraint" in value:
         fields = {k: _unpack(v, arrays) for k, v in value["fields"].items()}
         return CONSTRAINTS[value["constraint"]](**fields)

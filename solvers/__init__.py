@@ -11,6 +11,7 @@ from mmcopt.solvers.direct import Direct
 from mmcopt.solvers.dual_coordinate import DualCoordinate
 from mmcopt.solvers.evolutionary import Evolutionary
 from mmcopt.solvers.interior_point import InteriorPoint
+from mmcopt.solvers.joint_dual import JointDual
 from mmcopt.solvers.kernighan_lin import KernighanLin
 from mmcopt.solvers.libsvm import Libsvm
 from mmcopt.solvers.low_rank import LowRank
@@ -24,6 +25,6 @@ from mmcopt.solvers.stochastic_descent import StochasticDescent
 from mmcopt.solvers.tabu import Tabu
 
 __all__ = ["Alternating", "Annealing", "BranchAndBound", "BruteForce", "Conic", "Continuation",
-           "CuttingPlane", "Direct", "DualCoordinate", "Evolutionary", "InteriorPoint",
+           "CuttingPlane", "Direct", "DualCoordinate", "Evolutionary", "InteriorPoint", "JointDual",
            "KernighanLin", "Libsvm", "LowRank", "MarginBarrier", "Memetic", "RegularizedDual",
            "SGD", "Shaking", "SteepestDescent", "StochasticDescent", "Tabu"]

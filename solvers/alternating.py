@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt.capabilities import Capability, LabelQuadratic, Refit
+from mmcopt.capabilities import Capability, Refit
 from mmcopt.checks import choice, flag, hyper, integer, real
 from mmcopt.result import Status
 from mmcopt.solvers.cutting_plane import CuttingPlane
@@ -38,19 +38,23 @@ class _State:
 class Alternating(Solver):
     """Fit a regression to the labels -1 and 1, cut its values in two, and so on (IterSVR).
 
-    ``loss`` is that of the regression: with the hinge, and so with an SVM, samples keep the label
-    that they are on the right side of, and it ends close to its start; the square and the
-    epsilon-insensitive loss also pull back what is far on the right side, and go further. The
-    values are cut where the loss of the new labels is least, given that the smaller cluster keeps
-    ``share`` of the samples (and what the problem asks for). Two clusters only.
+    ``loss`` is that of the regression. With the hinge, and so with an SVM, samples keep the label
+    that they are on the right side of, and it may end close to its start; the square and the
+    epsilon-insensitive loss also pull back what is far on the right side, and go further. Values
+    are cut where the loss of the new labels is least (the bias step), such that each cluster keeps
+    ``share`` of the samples, or what the problem asks for where that is more. Small shares let one
+    cluster shrink: all on one side is what every loss likes best. Two clusters only.
 
-    The values of a step are those of the formulation: the labels, or the model at its best length.
-    It ends where labels repeat, in a fixed point of no guarantee. ``polish`` then takes the labels
-    of the best step to a local optimum of moves and swaps where they are the point; otherwise it
-    solves their convex problem, that of the labels then found, and so on. A step is one product with the smoother for the
-    square loss (a factorisation, made once), and up to ``inner`` of them for the others, by
-    splitting; conjugate gradients stand for the factor on sparse rows, where the square loss is
-    the one to use.
+    The objective of a step is the formulation's: that of the labels, or of the model at its best
+    length. It ends where labels repeat, a fixed point that promises nothing. ``polish`` then takes
+    the labels of the best step to a local optimum of moves and swaps where points are labels;
+    otherwise it solves their convex problem, that of the labels found there, and so on, which never
+    raises the objective. Starts matter more than for `CuttingPlane`: take ``init="kmeans"``. Where
+    a kernel fits any labels (narrow, and lam small), all labels are nearly fixed points.
+
+    A step is a product with the smoother, factorised once, for the square loss, and up to ``inner``
+    of them for the others, by splitting to the accuracy ``tol``. On sparse rows conjugate gradients
+    stand for the factor, and the square loss is much the fastest.
 
     References
     ----------
@@ -142,8 +146,8 @@ class Alternating(Solver):
         """
         if self.loss == "square":
             return y, offer.smooth(y), 1
-        z, u, v, values = state.z, state.u, y, y
-        for used in range(1, self.inner + 1):
+        z, u, v, values, used = state.z, state.u, y, y, 0
+        for used in range(1, self.inner + 1):  # noqa: B007 (read after the loop)
             v = z - u
             values = offer.smooth(v)
             mixed = RELAXED * values + (1.0 - RELAXED) * z
@@ -177,7 +181,7 @@ def cut_in_two(values: Floats, least: int, most: int, loss: str, epsilon: float)
 
     With u the distances of the values to the cut, in units of their mean distance to the median,
     the loss is that of |u| as a margin: ``(1 - |u|)^2``, ``max(0, |1 - |u|| - epsilon)`` or
-    ``max(0, 1 - |u|)``. All three are sums of ``|u - t|`` and of u^2, which prefix sums give for all
+    ``max(0, 1 - |u|)``. All are made of ``|u - t|`` and u^2, whose sums prefix sums give for all
     cuts at once.
     """
     n = len(values)

@@ -14,8 +14,9 @@ from mmcopt.result import Status
 from mmcopt.solving import Progress, Solver
 
 Floats = NDArray[Any]
+MASTERS = ("ecos", "scs", "cvxopt", "clarabel", "osqp")
 RISE = 1e-10  # relative rise of the objective between two masters that counts as one
-INNER_GAP, INNER_STEPS = 1e-9, 500  # of a master with blocks
+INNER_GAP, INNER_STEPS = 1e-10, 500  # of a master with blocks
 
 
 @dataclass
@@ -40,7 +41,11 @@ class CuttingPlane(Solver):
     A step adds the most violated cut at the current point and then solves masters: quadratic
     programs over the cuts linearised at the last point, one after another, until their objective
     falls by less than ``alpha`` relatively. Ends when no cut is violated by more than ``epsilon``:
-    the loss is then within ``epsilon`` of what the cuts say.
+    the loss is then within ``epsilon`` of what the cuts say. Where three classes and more have
+    nothing that tells them apart it may wander; ``max_cuts`` ends that.
+
+    Masters are solved by our own active-set method, "alternating" with the weights of kernels where
+    there are some, or handed to a conic solver: the same W up to its tolerance, and far slower.
 
     ``cut="pair"`` keeps both leading classes of a sample, so that over given cuts the objective
     cannot rise; ``cut="paper"`` is eq. 11 as printed, with which it does: ``rises`` in the history
@@ -51,7 +56,9 @@ class CuttingPlane(Solver):
 
     cut: str = hyper("pair", choice("pair", "paper"), "which cuts")
     epsilon: float = hyper(0.01, real(0, open_low=True), "violation of a cut at which it ends")
+    master: str = hyper("alternating", choice("alternating", *MASTERS), "what solves the masters")
     alpha: float = hyper(1e-4, real(0), "relative fall of the objective that ends the masters")
+    max_cuts: int = hyper(300, integer(1), "cuts after which it gives up")
     max_masters: int = hyper(100, integer(1), "masters of one step at most")
 
     def refuses(self, f: Any) -> str | None:
@@ -59,6 +66,13 @@ class CuttingPlane(Solver):
         if reason is None and self.cut not in f.offer(Separation).kinds:
             return (f"cut={self.cut!r} is not stated for this {type(f).__name__}; use one of "
                     f"{', '.join(map(repr, f.offer(Separation).kinds))}.")
+        if reason is None and self.master != "alternating":
+            offer = f.offer(Separation)
+            if offer.p == 1.0 and offer.blocks:
+                return "conic masters do not tell the weights at p = 1; use master='alternating'."
+            if self.master == "osqp" and len(offer.blocks) > 1:
+                return ("OSQP takes no cone, which masters with several kernels need; use "
+                        "'alternating', 'ecos', 'scs', 'cvxopt' or 'clarabel'.")
         return reason
 
     def prepare(self, f: Any) -> None:
@@ -72,6 +86,7 @@ class CuttingPlane(Solver):
         k, d = offer.k, offer.features.d
         W = 1e-3 * rng.standard_normal((k, d)) if init is None \
             else np.array(offer.weights(init), dtype=np.float64)
+        W = _balanced(offer, W)
         T = offer.features.scores(W)
         cuts = offer.cuts(W, self.cut, init)
         m = 0 if offer.balance is None else 2 * len(offer.balance)
@@ -96,6 +111,8 @@ class CuttingPlane(Solver):
         risk = cuts.risk(state.T)
         if risk - reached <= self.epsilon:
             state.end = Status.CONVERGED
+        elif len(cuts) >= self.max_cuts:
+            state.end = Status.ITERATION_LIMIT
         return self._progress(offer, state, risk, {
             "cuts": float(len(cuts)), "masters": float(state.masters),
             "violation": risk - reached, "rises": float(state.rises), "inner_gap": state.gap})
@@ -119,7 +136,7 @@ class CuttingPlane(Solver):
         if offer.balance is not None:
             rows = np.vstack([rows, offer.balance, -offer.balance])
             b = np.concatenate([b, np.full(2 * len(offer.balance), -offer.limit)])
-        if offer.blocks:
+        if offer.blocks or self.master != "alternating":
             W = self._blocks(offer, state, rows, b)
         else:
             from mmcopt.masters import solve_master
@@ -130,18 +147,33 @@ class CuttingPlane(Solver):
         state.masters += 1
         return int(cuts.anchor(state.T, W))
 
-    @staticmethod
-    def _blocks(offer: Separation, state: _State, rows: Floats, b: Floats) -> Floats:
+    def _blocks(self, offer: Separation, state: _State, rows: Floats, b: Floats) -> Floats:
         """Solve a master with weighted blocks of columns; its W."""
-        from mmcopt.masters import ascend_blocks
+        from mmcopt.masters import ascend_blocks, conic_master
 
         shaped = rows.reshape(len(rows), offer.k, -1)
-        parts = [shaped[:, :, block].reshape(len(rows), -1) for block in offer.blocks]
+        blocks = offer.blocks or (slice(None),)
+        parts = [shaped[:, :, block].reshape(len(rows), -1) for block in blocks]
         Q = np.stack([part @ part.T for part in parts]) / offer.beta
-        worst, best = ascend_blocks(Q, b, len(state.cuts), offer.p, state.a, state.weights,
-                                    INNER_GAP, INNER_STEPS)
-        state.gap = max(state.gap, (worst - best) / max(abs(worst), 1e-300))
+        if self.master == "alternating":
+            worst, best = ascend_blocks(Q, b, len(state.cuts), offer.p, state.a, state.weights,
+                                        INNER_GAP, INNER_STEPS)
+            state.gap = max(state.gap, (worst - best) / max(abs(worst), 1e-300))
+        else:
+            state.a, state.weights = conic_master(Q, b, len(state.cuts), offer.p, self.master)
         W = np.zeros((offer.k, shaped.shape[2]))
-        for part, block, weight in zip(parts, offer.blocks, state.weights, strict=True):
+        for part, block, weight in zip(parts, blocks, state.weights, strict=True):
             W[:, block] = (weight / offer.beta) * (state.a @ part).reshape(offer.k, -1)
         return W
+
+
+def _balanced(offer: Separation, W: Floats) -> Floats:
+    """A start, moved to where the balance holds."""
+    if offer.balance is None:
+        return W
+    sums = offer.balance @ W.ravel()
+    most = float(np.abs(sums).max())
+    if most <= offer.limit:
+        return W
+    away = np.linalg.lstsq(offer.balance, sums, rcond=None)[0]
+    return np.asarray(W - (1.0 - (1.0 - 1e-9) * offer.limit / most) * away.reshape(W.shape))

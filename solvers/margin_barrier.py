@@ -1,4 +1,4 @@
-"""A barrier method on the dual of the lifted margin, whose every iterate is a bound."""
+"""An interior point for the lifted margin, whose every iterate is a bound."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from numpy.typing import NDArray
 from mmcopt.capabilities import Capability
 from mmcopt.checks import hyper, integer, real
 from mmcopt.linalg import UNIT
-from mmcopt.margin_lift import MarginLift, psi
+from mmcopt.margin_lift import MarginLift
 from mmcopt.result import Status
-from mmcopt.solving import Progress, Solver, out_of_time
+from mmcopt.solving import Progress, Solver
 
 Floats = NDArray[Any]
 DIRECT = 1000  # samples up to which Newton systems are factorised, beyond which they are iterated
-FALL = 0.2  # of the barrier's weight from step to step
 BACK = 0.95  # share of the way to the boundary of the cone
-CENTRED = 0.1  # squared Newton decrement, over the weight, at which a centre is near enough
+LEADING, LOOSE, MOST = 30, 1e-3, 100  # eigenvectors, tolerance, and steps of iterated systems
 
 
 @dataclass
@@ -39,11 +38,11 @@ class _Dual:
     x: Floats
     t: float
     mu: float
+    W: Floats
+    room: Floats
     gap: float = math.inf
     steps: int = 0
-    newtons: int = 0
     stuck: bool = False
-    W: Floats = field(default_factory=lambda: np.empty(0))
     point: Floats = field(default_factory=lambda: np.empty(0))
     value: float = math.inf
     bound: float = -math.inf
@@ -52,17 +51,12 @@ class _Dual:
         """S at a vector."""
         return np.asarray(self.fixed + self.rows.T @ ((self.sign * x)[:, None] * self.rows))
 
-    def gain(self, x: Floats) -> float:
-        """The dual objective with the barriers of the scalars."""
-        value = smooth_psi(x[:self.n], self.n * self.mu)[0].mean()
-        return float(value + (self.mu * np.log(x[self.n:]) - self.square * x[self.n:]).sum())
 
+def smooth_psi(g: Floats, weight: float) -> tuple[Floats, Floats]:
+    """The first derivative of psi with a barrier inside, and minus its second.
 
-def smooth_psi(g: Floats, weight: float) -> tuple[Floats, Floats, Floats]:
-    """Psi with a barrier inside, its first derivative, and minus its second.
-
-    The maximum over 0 < a < 1 of ``a - a^2 / (4g) + weight (log a + log(1 - a))``, by bisection;
-    psi itself at weight 0.
+    That is the maximum over 0 < a < 1 of ``a - a^2 / (4g) + weight (log a + log(1 - a))``, found by
+    bisection; psi itself at weight 0.
     """
     low, high = np.zeros(len(g)), np.ones(len(g))
     for _ in range(54):
@@ -70,22 +64,22 @@ def smooth_psi(g: Floats, weight: float) -> tuple[Floats, Floats, Floats]:
         rising = (1.0 - a / (2 * g)) * a * (1.0 - a) + weight * (1.0 - 2 * a) > 0
         low, high = np.where(rising, a, low), np.where(rising, high, a)
     a, rest = np.maximum(a, 1e-300), np.maximum(1.0 - a, 1e-16)
-    value = a - a * a / (4 * g) + weight * (np.log(a) + np.log(rest))
     pull = weight * (1.0 / a**2 + 1.0 / rest**2)
     # a' = a / (2 g^2) / (1 / (2g) + pull), and psi'' = a / (2 g^2) (a' - a / g).
     curve = a / (2 * g**2) * (a / g) * (2 * g * pull / (1.0 + 2 * g * pull))
-    return value, np.square(a / (2 * g)), curve
+    return np.square(a / (2 * g)), curve
 
 
 @dataclass(frozen=True, kw_only=True)
 class MarginBarrier(Solver):
     """Maximise ``1/n sum_i psi(g_i) - q t`` where ``c I + t ss' - 1/n sum_i g_i x_i x_i'`` is psd.
 
-    Newton's method on the dual with logarithmic barriers, whose weight falls from step to step; the
-    variables are one scalar a sample. The matrix has the smaller of the numbers of samples and
-    features as its order; the Newton system has the order n, and above 1000 samples is solved by
-    conjugate gradients. Every iterate lies within the cone and so proves a bound; the weight times
-    the inverse matrix estimates the primal point, from which labels are rounded.
+    A primal-dual path (the HKM direction): psd matrices W and S of the smaller of the numbers of
+    samples and features as their order, one scalar g_i a sample, whose psi is smoothed by a barrier
+    of the same falling weight, and t with the room that the balance has left. The Newton system is
+    ``(X S^-1 X') o (X W X')`` plus a diagonal, of the order n; above 1000 samples conjugate
+    gradients solve it. 20 to 30 steps. Every iterate lies within the dual cone and so proves a
+    bound, and W, stretched, is a primal point.
 
     Examples
     --------
@@ -101,8 +95,7 @@ class MarginBarrier(Solver):
     small_matrices: ClassVar[bool] = True
 
     tol: float = hyper(1e-6, real(0, open_low=True), "relative duality gap at which it stops")
-    max_steps: int = hyper(60, integer(1), "steps after which it gives up")
-    newton: int = hyper(40, integer(1), "Newton steps for one weight of the barrier")
+    max_steps: int = hyper(200, integer(1), "steps after which it gives up")
 
     def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
         lift = f.offer(MarginLift)
@@ -118,23 +111,24 @@ class MarginBarrier(Solver):
         top = float(np.linalg.norm(rows[:n], 2)) ** 2
         x = np.full(n, 0.5 * lift.c / max(top, 1e-300))
         x = np.append(x, t) if priced else x
-        state = _Dual(rows, sign, fixed, n, lift.square if priced else 0.0, x, t, 0.0)
-        state.mu = max(float(psi(x[:n]).mean()), 1e-300) / (n + F.shape[1])
-        state.W = state.mu * np.linalg.inv(state.slack(x))
+        state = _Dual(rows, sign, fixed, n, lift.square if priced else 0.0, x, t, 1.0, fixed,
+                      np.full(x.size - n, lift.square))
+        inverse = np.linalg.inv(state.slack(x))
+        # Squared margins of 10 on average: W must not come near the boundary too soon.
+        state.mu = 10.0 / max(float(np.sum((rows[:n] @ inverse) * rows[:n])), 1e-300)
+        state.W = state.mu * inverse
+        state.room = np.maximum(lift.square - s @ state.W @ s, 0.1 * state.room)
         return self._progress(f, lift, state)
 
     def step(self, f: Any, state: _Dual, rng: np.random.Generator) -> Progress:
         state.steps += 1
-        before = state.x
-        for _ in range(self.newton):
-            state.newtons += 1
-            if self._newton(state) <= CENTRED * state.mu or out_of_time():
-                break
-        done = state.mu * (len(state.fixed) + 2 * state.n) <= 0.01 * self.tol * abs(state.value)
-        state.stuck = state.steps > 1 and bool(done or (state.x == before).all())
-        progress = self._progress(f, f.offer(MarginLift), state)
-        state.mu *= FALL
-        return progress
+        lengths = self._newton(state)
+        state.stuck = sum(lengths) < 1e-6
+        # Aim lower the longer the steps are; after short ones, at the centre of where it is.
+        now = max(float(np.sum(state.W * state.slack(state.x))) / len(state.W), 1e-300)
+        least = min(lengths)
+        state.mu = min(state.mu, now) * 0.2 if least > 0.7 else now * (0.5 if least > 0.3 else 1.0)
+        return self._progress(f, f.offer(MarginLift), state)
 
     def outcome(self, f: Any, state: _Dual) -> Status | None:
         if state.stuck or state.gap <= self.tol:
@@ -156,74 +150,95 @@ class MarginBarrier(Solver):
         state.bound = max(state.bound, bound)
         state.gap = (state.value - state.bound) / max(abs(state.value), 1e-300)
         return Progress(state, state.point, state.value, bound,
-                        {"dual": bound, "newton": float(state.newtons)}, duals)
+                        {"dual": bound, "mu": state.mu}, duals)
 
-    @staticmethod
-    def _primal(L: Floats, M: Floats, mu: float) -> Floats:
-        from scipy.linalg import solve_triangular
-
-        half = solve_triangular(L, np.eye(len(L)), lower=True)
-        return np.asarray(mu * half.T @ (np.eye(len(L)) - M) @ half)
-
-    def _newton(self, state: _Dual) -> float:
-        """One damped Newton step; the squared decrement."""
+    def _newton(self, state: _Dual) -> tuple[float, float]:
+        """One step towards the centre of the weight mu; its lengths in W and in the duals."""
         x, n, mu = state.x, state.n, state.mu
-        from scipy.linalg import solve_triangular
-
-        try:
-            L = np.linalg.cholesky(state.slack(x))
-        except np.linalg.LinAlgError:  # as near to the boundary as rounding allows
-            return 0.0
-        Z = solve_triangular(L, state.rows.T, lower=True)
+        w, U = np.linalg.eigh(state.slack(x))
+        if not w[0] > 0.0:  # as near to the boundary as rounding allows
+            return 0.0, 0.0
+        half = (U / np.sqrt(w)).T  # half S half' = I
+        Z = half @ state.rows.T
+        turned = (U * np.sqrt(w)).T @ state.W @ (U * np.sqrt(w))
         gradient, curve = mu * state.sign * np.square(Z).sum(axis=0), np.empty_like(x)
-        _, first, second = smooth_psi(x[:n], n * mu)
+        first, second = smooth_psi(x[:n], len(w) * mu)
         gradient[:n] += first / n
         curve[:n] = second / n
         gradient[n:] += mu / x[n:] - state.square
-        curve[n:] = mu / x[n:] ** 2
-        step = _direct(Z, curve, gradient, state) if n <= DIRECT else \
-            _iterated(Z, curve, gradient, state)
-        decrement = float(gradient @ step)
-        # Along the step S is L (I + length M) L', M of these eigenvalues.
+        curve[n:] = state.room / x[n:]
+        solve = _direct if n <= DIRECT else _iterated
+        step = solve(Z, turned, curve, gradient, state.sign)
         M = (Z * (state.sign * step)) @ Z.T
-        w = np.linalg.eigvalsh(M)
-        # The primal point mu S^-1, moved along with the step where that leaves it psd.
-        state.W = self._primal(L, M if w[-1] < 1.0 else 0.0 * M, mu)
-        reach = float(min(np.min(step / x), w[0], -1e-300))
-        length, here = min(1.0, -BACK / reach), state.gain(x)
-        for _ in range(40):
-            there = state.gain(x + length * step) + mu * float(np.log1p(length * w).sum())
-            if there >= here + 0.1 * length * decrement - 1e-13 * abs(here):
-                state.x = x + length * step
-                return decrement
-            length *= 0.5
-        return 0.0
+        dual = _reach(min(float(np.min(step / x)), float(np.linalg.eigvalsh(M)[0])))
+        move = turned @ M
+        move = mu * np.eye(len(M)) - turned - (move + move.T) / 2
+        ease = mu / x[n:] - state.room * (1.0 + step[n:] / x[n:])
+        primal = _reach(float(np.min(np.append(ease / state.room, _least(move, turned)))))
+        state.room = state.room + primal * ease
+        state.x = x + dual * step
+        W = half.T @ (turned + primal * move) @ half
+        state.W = (W + W.T) / 2
+        return primal, dual
 
 
-def _direct(Z: Floats, curve: Floats, gradient: Floats, state: _Dual) -> Floats:
-    """The Newton step by Cholesky: mu (sign Z'Z sign)^2, entry by entry, plus the diagonal."""
+def _reach(least: float) -> float:
+    """The length of a step, 1 or short of the boundary, from its least relative change."""
+    return 1.0 if least >= -BACK else -BACK / least
+
+
+def _least(move: Floats, at: Floats) -> float:
+    """The least eigenvalue of a change relative to a positive definite matrix."""
+    from scipy.linalg import LinAlgError, eigh
+
+    try:
+        return float(eigh(move, at, eigvals_only=True, subset_by_index=[0, 0])[0])
+    except LinAlgError:
+        return -math.inf
+
+
+def _direct(Z: Floats, turned: Floats, curve: Floats, gradient: Floats, sign: Floats) -> Floats:
+    """The step by Cholesky: Z'Z times Z'WZ, entry by entry and with signs, plus the diagonal."""
     from scipy.linalg import cho_factor, cho_solve
 
-    B = Z.T @ Z
-    H = state.mu * np.square(B) * np.outer(state.sign, state.sign)
+    H = (Z.T @ Z) * (Z.T @ turned @ Z) * np.outer(sign, sign)
     H[np.diag_indices(len(H))] += curve
     unit = 1.0 / np.sqrt(np.diagonal(H))
     H *= np.outer(unit, unit)
     H[np.diag_indices(len(H))] += len(H) * 4 * UNIT  # against its rounding
-    return np.asarray(unit * cho_solve(cho_factor(H, overwrite_a=True), unit * gradient))
+    return np.asarray(unit * cho_solve(cho_factor((H + H.T) / 2), unit * gradient))
 
 
-def _iterated(Z: Floats, curve: Floats, gradient: Floats, state: _Dual) -> Floats:
-    """The Newton step by conjugate gradients with the diagonal as preconditioner."""
+def _iterated(Z: Floats, turned: Floats, curve: Floats, gradient: Floats, sign: Floats) -> Floats:
+    """The step by conjugate gradients.
+
+    The rows of Z belong to the eigenvectors of S, smallest first. Near the boundary the first few
+    make up most of the matrix, which then has few columns: its inverse preconditions.
+    """
+    from scipy.linalg import cho_factor, cho_solve
     from scipy.sparse.linalg import LinearOperator, cg
 
-    mu, sign = state.mu, state.sign
-    unit = 1.0 / np.sqrt(curve + mu * np.square(np.square(Z).sum(axis=0)))
+    few, w = Z[:LEADING], np.diagonal(turned)
+    a, b = np.triu_indices(len(few))
+    Q = few[a] * few[b] * sign * np.sqrt(np.where(a == b, w[a], w[a] + w[b]))[:, None]
+    square = np.square(Z)
+    D = curve + (w @ square) * square.sum(axis=0) - np.square(Q).sum(axis=0)
+    D = np.maximum(D, 1e-12 * (curve + np.square(Q).sum(axis=0)))
+    unit = 1.0 / np.sqrt(D)  # so that residuals of g and t, of different units, compare
+    Q *= unit
+    core = cho_factor(Q @ Q.T + np.eye(len(Q)))
 
     def product(p: Floats) -> Floats:
         v = unit * np.ravel(p)
-        M = (Z * (sign * v)) @ Z.T
-        return np.asarray(unit * (curve * v + mu * sign * np.einsum("ij,ij->j", Z, M @ Z)))
+        M = turned @ ((Z * (sign * v)) @ Z.T)
+        out = curve * v + sign * np.einsum("ij,ij->j", Z, (M + M.T) / 2 @ Z)
+        return np.asarray(unit * out)
 
-    H = LinearOperator((len(curve), len(curve)), matvec=product, dtype=np.float64)
-    return np.asarray(unit * cg(H, unit * gradient, rtol=1e-2, maxiter=200)[0])
+    def inverse(p: Floats) -> Floats:
+        v = np.ravel(p)
+        return np.asarray(v - Q.T @ cho_solve(core, Q @ v))
+
+    shape = (len(curve), len(curve))
+    H = LinearOperator(shape, matvec=product, dtype=np.float64)
+    P = LinearOperator(shape, matvec=inverse, dtype=np.float64)
+    return np.asarray(unit * cg(H, unit * gradient, rtol=LOOSE, maxiter=MOST, M=P)[0])

@@ -38,13 +38,13 @@ class _State:
 
 @dataclass(frozen=True, kw_only=True)
 class SGD(Solver):
-    """Stochastic subgradients in the primal: SGD-LMSVC (Algorithm 1, eq. 2), and margins of classes.
+    """Stochastic subgradients in the primal: SGD-LMSVC (Algorithm 1, eq. 2), and class margins.
 
     On a one-class problem round t draws a sample i and sets
-    ``w <- (1 - 1/t) w + (C/t) [w'phi_i < 1] phi_i``. So after t rounds w is C/t times the sum of the
-    phi_i added, each as often as it was drawn and violated the margin: integer counts that nothing
-    has to rescale. A step is a pass of n rounds (256 at
-    least), after which objective and gap are computed.
+    ``w <- (1 - 1/t) w + (C/t) [w'phi_i < 1] phi_i``. So after t rounds w is C/t times the sum of
+    the phi_i added, each as often as it was drawn and violated the margin: integer counts that
+    nothing has to rescale. A step is a pass of n rounds (256 at least), after which objective and
+    gap are computed.
 
     ``stop="paper"`` ends at the first round that moves w by at most ``theta``, and answers with the
     last w; that is after about 100 |w| rounds at theta = .01, however many samples there are, so it
@@ -53,12 +53,11 @@ class SGD(Solver):
     every sample once in a pass (equal weights only): the gap then falls much faster.
 
     On weights W of several classes (`MarginRisk`) a round takes a subgradient at ``batch`` samples
-    with the step ``1 / (beta (t + t0))``, t0 such that the first one is stable. A step of the driver
-    is a pass, of 64 rounds at least, and its value that of the average of W over the last half of
-    the rounds. There is no gap to prove: it ends when twice
-    the passes have lowered the objective by at most ``tol``, relatively. The problem is not convex,
-    so starts differ: restart, or start from ``init="kmeans"``. A pass costs O(nkd), and 64 rounds
-    O(kd) each; sparse rows stay sparse.
+    with the step ``1 / (beta (t + t0))``, t0 such that the first one is stable. A step of the
+    driver is a pass, of 64 rounds at least; its point is the average of W over the last half of the
+    rounds. There is no gap to prove: it ends when twice the passes have lowered the objective by at
+    most ``tol``, relatively. The problem is not convex, so starts differ: restart, or start from
+    ``init="kmeans"``. A pass costs O(nkd), and O(kd) a round; sparse rows stay sparse.
 
     Examples
     --------
@@ -75,7 +74,7 @@ class SGD(Solver):
     needs: ClassVar[tuple[type[Capability], ...]] = ()  # one of two: see `refuses`
 
     stop: str = hyper("gap", choice("gap", "paper"), "what ends a run")
-    tol: float = hyper(1e-2, real(0, open_low=True), "relative gap or fall at which stop='gap' ends")
+    tol: float = hyper(1e-2, real(0, open_low=True), "relative gap, or fall, that ends it")
     theta: float = hyper(1e-2, real(0), "length of a move at which stop='paper' ends")
     draw: str = hyper("uniform", choice("uniform", "shuffled"), "how samples are drawn")
     max_passes: int | None = hyper(200, optional(integer(1)), "passes after which it gives up")

@@ -46,7 +46,7 @@ class Walk:
 
 
 def delay(risk: MarginRisk, batch: int) -> float:
-    """The t0 at which the first step is stable: that of a squared hinge on rows of their lengths."""
+    """The t0 at which the first step is stable, for a squared hinge and the lengths of rows."""
     phi = risk.features
     if phi.sparse:
         square = np.asarray(phi.X.multiply(phi.X).sum(axis=1)).ravel()

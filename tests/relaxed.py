@@ -6,7 +6,13 @@ import warnings
 
 import numpy as np
 
+import mmcopt as mm
 from mmcopt.capabilities import ConvexProgram
+from mmcopt.formulations import CPM3C
+from mmcopt.kernels import Gaussian
+from mmcopt.solvers import CuttingPlane
+
+EXACT = CuttingPlane(epsilon=1e-9)
 
 
 def solved(problem):
@@ -39,3 +45,37 @@ def is_the_literal_program(r):
         assert abs(other - value) <= max(rel * abs(value), 1e-6)
     assert r.violation(point) < 1e-6
     assert r.bound(duals) <= optimum(r.problem)
+
+
+# ---------------------------------------------------------------- hinge problems
+
+
+def labelings(n, k):
+    """All labels, up to the names of the clusters; some clusters may stay empty."""
+    return (np.array((0, *c)) for c in itertools.product(range(k), repeat=n - 1)
+            if all(h <= max((0, *c)[:i + 1]) + 1 for i, h in enumerate(c)))
+
+
+@functools.cache
+def hinge_optimum(f):
+    """The smallest objective of a hinge problem, by its convex problem for all labels.
+
+    On centred features one label for all costs 1, as W = 0 does.
+    """
+    found = (mm.solve(f.restrict(c), EXACT) for c in labelings(f.n, f.n_clusters)
+             if (c.any() or not f.center)
+             and np.bincount(c, minlength=f.n_clusters).min() >= f.least)
+    return min(1.0, *(r.objective for r in found if r.violation < 1e-7))
+
+
+def hinge_problem(seed, k=None):
+    """A hinge problem of few samples: two or three classes, with and without kernel and balance."""
+    rng = np.random.default_rng(seed)
+    k = 2 + seed % 2 if k is None else k
+    n = int(rng.integers(5, 8)) if k == 2 else int(rng.integers(4, 6))
+    X = rng.standard_normal((n, int(rng.integers(1, 9)))) * 10.0 ** rng.uniform(-1, 1)
+    X += rng.uniform(0, 3) * (np.arange(n) % k)[:, None]
+    center = seed % 3 > 0
+    return CPM3C(X, k, beta=10.0 ** rng.uniform(-2.5, 0.3), center=center,
+                 kernel=Gaussian(width=rng.uniform(0.2, 1.0)) if seed % 4 > 1 else None,
+                 balance=None if center else float(rng.choice([0.1, 0.3, 2.0])))

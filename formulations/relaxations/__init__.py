@@ -2,10 +2,12 @@
 
 from mmcopt.formulations.relaxations.diffrac import DiffracRelaxation
 from mmcopt.formulations.relaxations.eigenvalue import Eigenvalue
+from mmcopt.formulations.relaxations.gmmc import GMMC
+from mmcopt.formulations.relaxations.joint import JointMMC, XuMMC
 from mmcopt.formulations.relaxations.lifted import Lifted
 from mmcopt.formulations.relaxations.max_cut import MaxCut, MaxCutTriangles
 from mmcopt.formulations.relaxations.partition import Partition, PartitionCuts
 from mmcopt.formulations.relaxations.peng_wei import PengWei
 
-__all__ = ["DiffracRelaxation", "Eigenvalue", "Lifted", "MaxCut", "MaxCutTriangles",
-           "Partition", "PartitionCuts", "PengWei"]
+__all__ = ["DiffracRelaxation", "Eigenvalue", "GMMC", "JointMMC", "Lifted", "MaxCut",
+           "MaxCutTriangles", "Partition", "PartitionCuts", "PengWei", "XuMMC"]

@@ -43,7 +43,7 @@ class Lifted(Relaxation):
     kind: ClassVar[str] = "lifted"
     of: ClassVar[type[Capability]] = LiftedMargin
     paper = "ours; for k = 2 of the value of Xu et al. (2005) without balance"
-    tightness: ClassVar[str] = "the lifted margin; tight for large beta, half the objective for small"
+    tightness: ClassVar[str] = "the lifted margin; tight for large beta, loose for small"
     default_solver: ClassVar[str] = "MarginBarrier"
 
     @classmethod
@@ -77,10 +77,13 @@ class Lifted(Relaxation):
 
     def recover(self, point: Floats) -> Ints:
         """The best of the signs of the leading directions, or of several k-means on all of them."""
+        return self.rounded(self.lift.vectors(np.asarray(point)))
+
+    def rounded(self, V: Floats) -> Ints:
+        """The best labels of vectors of the samples, by falling length of the columns."""
         from mmcopt.rounding import _kmeans
 
         k, n, rng = self.n_clusters, self.n, np.random.default_rng(0)
-        V = self.lift.vectors(np.asarray(point))
         best, value = np.arange(n) % k, (True, np.inf)
         for index in range(TRIES):
             if k == 2:
@@ -164,7 +167,7 @@ class Lifted(Relaxation):
         X, k, e = offer.features.dense(), offer.k, np.ones(self.n)
         V = cp.Variable((X.shape[1], X.shape[1]), symmetric=True, name="V")
         G = X @ V @ X.T
-        rows = [V >> 0]
+        rows: list[Any] = [V >> 0]
         if offer.limit is not None:
             rows.append(e @ G @ e <= offer.limit**2 * (k // 2) * (k - k // 2) / (k - 1))
         loss = cp.sum(cp.pos(1 - cp.sqrt(cp.diag(G)))) / self.n
@@ -177,7 +180,7 @@ class Lifted(Relaxation):
         d, k = offer.features.d, offer.k
         rows = [
             ("minimise", f"beta {(k - 1) / (2 * k):g} tr V + 1/n sum_i max(0, 1 - sqrt(x_i'Vx_i))",
-             rf"\tfrac{{\beta (k-1)}}{{2k}} \operatorname{{tr}} V + \tfrac1n \sum_i "
+             r"\tfrac{\beta (k-1)}{2k} \operatorname{tr} V + \tfrac1n \sum_i "
              r"\max(0, 1 - \sqrt{x_i^\top V x_i})"),
             ("over", f"V, {d} x {d} symmetric", rf"V \in \mathbb{{S}}^{{{d}}}"),
             ("subject to", "V psd", r"V \succeq 0")]

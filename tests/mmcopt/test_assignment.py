@@ -283,6 +283,7 @@ def test_shapes_by_the_documented_rule_without_labels(name, k, least, shared_dat
     assert ari(y, level_tree(found.domain, k).labels) >= least
 
 
+@pytest.mark.slow  # test_domain_selection shows the same figures
 @pytest.mark.parametrize("name,k,least", [("spiral", 3, 1.0), ("breast_wbc", 2, 0.8),
                                           ("compound", 6, 0.75)])
 def test_a_given_number_of_clusters_is_shown_by_the_clearest_tree(name, k, least, shared_data):

@@ -35,3 +35,10 @@ def test_the_lines_on_domains_work(capsys):
     code = re.search(r"```python\n(.*?)```", section, re.S).group(1)
     exec(compile(code, "README.md", "exec"), {})
     assert capsys.readouterr().out.strip().endswith(" 1.0")
+
+
+def test_the_lines_on_margins_work(capsys):
+    section = README.split("## Margins without labels")[1]
+    code = re.search(r"```python\n(.*?)```", section, re.S).group(1)
+    exec(compile(code, "README.md", "exec"), {})
+    assert capsys.readouterr().out.startswith("1.0")

@@ -55,7 +55,7 @@ def test_limits_of_a_solver_are_named():
     first, second = str(e.value).split("\n")
     assert first == ("BruteForce cannot solve LeastSquares: there are 8.0e+59 labelings, and its "
                      "limit is 2e+07.")
-    assert second.startswith("  Solvers that fit this LeastSquares: Annealing, ")
+    assert second.startswith("  Solvers that fit this LeastSquares: Alternating, Annealing, ")
     assert "BruteForce" not in second
     huge = LeastSquares(np.random.default_rng(0).standard_normal((2000, 1)), 2)
     assert "more than 1e300 labelings" in mm.fits(huge)["BruteForce"]

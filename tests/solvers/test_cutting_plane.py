@@ -94,8 +94,7 @@ def test_alpha_and_max_masters_bound_the_masters_of_a_step():
     assert few.history["masters"][-1] == few.history["cuts"][-1] == len(few.history)
     loose = fit(f, CuttingPlane(alpha=0.5), seed=1).history
     tight = fit(f, CuttingPlane(alpha=0.0), seed=1).history
-    assert tight["masters"][-1] / len(tight) >= loose["masters"][-1] / len(loose)
-    assert tight["masters"][-1] > len(tight)
+    assert tight["masters"][-1] / len(tight) > 1.2 * loose["masters"][-1] / len(loose)
     most = fit(f, CuttingPlane(max_masters=3, alpha=0.0), seed=1).history["masters"]
     assert np.diff(np.r_[0, most]).max() <= 3
 

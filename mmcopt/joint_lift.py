@@ -1,0 +1,109 @@
+"""Labels lifted beside the weights of a hinge problem of two classes: arrays and bound."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmcopt.capabilities import Capability
+from mmcopt.lifting import Lift
+from mmcopt.linalg import UNIT
+from mmcopt.margin_lift import MarginLift
+
+Floats = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class JointLift(Capability):
+    """Y psd, diag Y = 1, in the place of yy', y the signs of the scores; ``cuts``: triangles.
+
+    For given y the dual of the machine is ``mean a - sum_ij a_i a_j y_i y_j Q_ij - q t`` with
+    0 <= a <= 1, t >= 0, ``Q = X (c I + t ss')^-1 X' / (4n^2)``; the relaxation takes the least of
+    its maximum over a and t. So any a, t and any duals of ``max <Q o aa', Y>`` prove a bound.
+    """
+
+    margin: MarginLift
+    cuts: bool = False
+
+    @property
+    def n(self) -> int:
+        """Number of samples."""
+        return self.margin.n
+
+    def weight(self, duals: dict[str, Any]) -> float:
+        """The t of duals, where there is a balance that it prices."""
+        t = float(duals.get("t", 0.0))
+        return t if self.margin.balanced and math.isfinite(t) and t > 0.0 else 0.0
+
+    def kernel(self, t: float) -> Floats:
+        """Q."""
+        K, c = self.margin.K, self.margin.c
+        if t:
+            k = K.sum(axis=1)
+            K = K - t / (c + t * float(k.sum())) * np.outer(k, k)
+        return np.asarray(K / (4.0 * c * self.n**2))
+
+    def at(self, a: Floats, t: float) -> Lift:
+        """The lift over Y for given a and t."""
+        n, none = self.n, np.empty(0)
+        R = self.kernel(t) * np.outer(a, a)
+        price = self.margin.square * t if t else 0.0
+        return Lift(R=(R + R.T) / 2, k=2, top=1.0, floor=-1.0, b=np.ones(n), square=float(n * n),
+                    square_low=0.0, base=float(a.mean()) - price, scale=1.0, groups=np.arange(n),
+                    signs=np.ones(n), bounded=False, rows=np.empty(0, np.int64), row_low=none,
+                    row_high=none, pairs=np.empty((0, 2), np.int64),
+                    mass=float(np.abs(R).sum()), cuts=self.cuts)
+
+    def lower(self, duals: dict[str, Any]) -> float:
+        """A lower bound, proved, for any duals whatever; never below 0."""
+        a = np.asarray(duals.get("a", np.zeros(self.n)), dtype=np.float64)
+        if a.shape != (self.n,):
+            raise ValueError(f"the dual a must have shape ({self.n},), got {a.shape}")
+        a, t = np.clip(np.nan_to_num(a), 0.0, 1.0), self.weight(duals)
+        rest = {name: value for name, value in duals.items() if name not in ("a", "t")}
+        if not self.cuts:
+            rest = {"u": rest["u"]} if "u" in rest else {}
+        with np.errstate(over="ignore", invalid="ignore"):
+            lift = self.at(a, t)
+            value = lift.lower(rest)
+            lengths = np.sqrt(np.maximum(np.diagonal(self.margin.K), 0.0))
+            tau = t / (self.margin.c + t * float(self.margin.K.sum())) if t else 0.0
+            # Rounding of Q: relative to sums of absolute values, by Cauchy and Schwarz.
+            mass = float(a @ lengths) ** 2 * (1.0 + tau * float(lengths.sum()) ** 2)
+            mass *= 4 * (self.n + self.margin.features.d + 16) / (4.0 * self.margin.c * self.n**2)
+            price = self.margin.square * t if t else 0.0
+            value -= UNIT * (mass + 16.0 * (1.0 + price))
+        return max(0.0, value) if math.isfinite(value) else 0.0
+
+    def machine(self, Y: Floats) -> tuple[float, Floats, float]:
+        """The maximum over a and t for given Y, and where it is."""
+        from scipy.optimize import minimize_scalar
+
+        if not self.margin.balanced:
+            return (*self._box(Y, 0.0), 0.0)
+        unit = self.margin.c / float(self.margin.total @ self.margin.total)
+        top = minimize_scalar(lambda v: -self._box(Y, unit * math.expm1(v))[0], bounds=(0.0, 12.0),
+                              method="bounded", options={"xatol": 1e-6})
+        t = unit * math.expm1(float(top.x))
+        return (*self._box(Y, t), t)
+
+    def _box(self, Y: Floats, t: float) -> tuple[float, Floats]:
+        """The maximum over a alone."""
+        from scipy.optimize import minimize
+
+        H = self.kernel(t) * Y
+        n, price = self.n, self.margin.square * t if t else 0.0
+
+        def value(a: Floats) -> tuple[float, Floats]:
+            Ha = H @ a
+            return float(a @ Ha - a.mean()) * n, (2.0 * Ha - 1.0 / n) * n
+
+        found = minimize(value, np.full(n, 0.5), jac=True, method="L-BFGS-B",
+                         bounds=[(0.0, 1.0)] * n,
+                         options={"maxiter": 2000, "maxfun": 4000, "ftol": 1e-14, "gtol": 1e-9})
+        a = np.clip(found.x, 0.0, 1.0)
+        return float(a.mean() - a @ H @ a) - price, a

@@ -1,0 +1,108 @@
+"""Kernels that look at less than all of their data: landmarks, leading directions, columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmcopt import checks
+from mmcopt.errors import DataError, ParameterError
+from mmcopt.kernel_fits import Data, FittedKernel, _Affine, _Given, _Leaf, _Pair
+from mmcopt.kernels import (
+    Centered,
+    Columns,
+    Cosine,
+    Gaussian,
+    Kernel,
+    Laplacian,
+    Linear,
+    Normalized,
+    Nystroem,
+    Polynomial,
+    Precomputed,
+    Principal,
+    Product,
+    Scaled,
+    Sum,
+)
+
+Array = NDArray[np.float64]
+
+
+class _Landmarks(FittedKernel):
+    """The Nystroem features K_xR (K_RR)^(-1/2), without the directions of no weight."""
+
+    def __init__(self, kernel: Any, data: Data) -> None:
+        super().__init__(kernel, data)
+        self.psd = self.explicit = True
+        if kernel.rank > data.n:
+            raise ParameterError(f"{data.owner}: nystroem rank must be at most the {data.n} rows "
+                                 f"of X; got {kernel.rank}.")
+        draw = np.random.default_rng(kernel.seed).choice(data.n, kernel.rank, replace=False)
+        self._R = np.sort(draw)
+        K = self._parts[0]._rows(data.X[self._R], self._R)
+        w, V = np.linalg.eigh((K + K.T) / 2)
+        keep = w > max(w[-1], 0.0) * len(w) * np.finfo(float).eps
+        self._root = V[:, keep] / np.sqrt(w[keep])
+
+    def _map(self, A: Any) -> Any:
+        return self._parts[0]._rows(A, self._R) @ self._root
+
+
+class _Directions(FittedKernel):
+    """The features V sqrt(w) of the leading eigenvectors that hold a share of the trace."""
+
+    def __init__(self, kernel: Any, data: Data) -> None:
+        super().__init__(kernel, data)
+        self.psd = self.explicit = True
+        w, V = np.linalg.eigh(self._parts[0].matrix())
+        w, V = np.maximum(w[::-1], 0.0), V[:, ::-1]
+        if not w[0] > 0:
+            raise DataError(f"{data.owner}: pca() needs a kernel of positive trace; check for "
+                            "identical rows.")
+        r = int(np.searchsorted(np.cumsum(w), kernel.share * w.sum() * (1 - 1e-12))) + 1
+        self._root = V[:, :r] / np.sqrt(w[:r])
+
+    def _map(self, A: Any) -> Any:
+        return self._parts[0]._rows(A) @ self._root
+
+
+class _View(FittedKernel):
+    """A kernel fitted to some of the columns."""
+
+    def _fit_parts(self, kernel: Any, data: Data) -> list[FittedKernel]:
+        most = max(kernel.columns)
+        if most >= data.d:
+            raise DataError(f"{data.owner}: on() names column {most}, and X has {data.d}: 0 to "
+                            f"{data.d - 1}.")
+        self._columns = list(kernel.columns)
+        seen = data.X[:, self._columns]
+        part = Data(seen if checks.is_sparse(seen) else checks.read_only(seen), data.owner)
+        return [fitted(kernel.inner, part)]
+
+    def _accept(self, A: Any) -> Any:
+        self._parts[0]._accept(A[:, self._columns])
+        return A
+
+    def _own(self, A: Any) -> Array:
+        return self._parts[0]._own(A[:, self._columns])
+
+    def _map(self, A: Any) -> Any:
+        return self._parts[0]._map(A[:, self._columns])
+
+    def _cross(self, A: Any, R: Any, own: bool) -> Array:
+        return self._parts[0]._cross(A[:, self._columns], R, own)
+
+
+def fitted(kernel: Kernel, data: Data) -> FittedKernel:
+    """Fit a kernel to checked data."""
+    return FITTED[type(kernel)](kernel, data)
+
+
+FITTED: dict[type[Kernel], type[FittedKernel]] = {
+    Linear: _Leaf, Polynomial: _Leaf, Gaussian: _Leaf, Laplacian: _Leaf, Cosine: _Leaf,
+    Precomputed: _Given, Sum: _Pair, Product: _Pair, Scaled: _Affine, Centered: _Affine,
+    Normalized: _Affine, Nystroem: _Landmarks, Principal: _Directions, Columns: _View,
+}

@@ -1,0 +1,155 @@
+"""Masters of cutting planes: optimality conditions, enumeration of faces, starts, bad scales."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from mmcopt.masters import ascend_master, solve_master
+
+
+def draw(seed, extra=0):
+    """Q = G G' of cuts that may depend on one another, b, and how many entries are capped."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 9))
+    m = int(rng.integers(1, 4)) if extra else 0
+    rank = int(rng.integers(1, n + 4))
+    G = rng.standard_normal((n, rank)) * 10.0 ** rng.uniform(-1, 1)
+    if n > 2 and seed % 3 == 0:
+        G[-1] = G[0]  # the same cut twice
+    if n > 3 and seed % 4 == 0:
+        G[1] = 0.5 * (G[0] + G[2])
+    b = rng.random(n) + (0.1 if seed % 2 else -0.3)
+    if n > 2 and seed % 6 == 0:
+        b[-1] = b[0]
+    if m:  # the balance, as it comes: rows and their negatives, at a price
+        rows = rng.standard_normal((m, rank))
+        G, b = np.vstack([G, rows, -rows]), np.r_[b, np.full(2 * m, -rng.choice([0.0, 0.1]))]
+    return G @ G.T, b, n
+
+
+def conditions(Q, b, capped, a):
+    """Largest violation of the optimality conditions, relative to the sizes of their terms."""
+    g = b - Q @ a
+    price = max(0.0, float(g[:capped].max(initial=0.0)))  # of the cap
+    price = price if a[:capped].sum() > 1 - 1e-12 else 0.0
+    left = np.r_[g[:capped] - price, g[capped:]]
+    unit = max(1.0, np.abs(b).max(initial=0.0))
+    worst = max(float(np.maximum(left, 0).max(initial=0.0)),
+                float(np.abs(left[a > 1e-12]).max(initial=0.0)))
+    return max(worst / unit, -float(a.min(initial=0.0)), float(a[:capped].sum()) - 1.0)
+
+
+def value(Q, b, a):
+    return float(b @ a - 0.5 * a @ Q @ a)
+
+
+def enumerated(Q, b, capped):
+    """The best of the stationary points of all faces: of given support, the cap held or not."""
+    n, best = len(b), 0.0
+    for size in range(1, n + 1):
+        for S in itertools.combinations(range(n), size):
+            S = list(S)
+            one = (np.array(S) < capped).astype(float)
+            for held in ([False, True] if one.any() else [False]):
+                k = size + held
+                M, r = np.zeros((k, k)), np.zeros(k)
+                M[:size, :size], r[:size] = Q[np.ix_(S, S)], b[S]
+                if held:
+                    M[size, :size] = M[:size, size] = one
+                    r[size] = 1.0
+                a = np.linalg.lstsq(M, r, rcond=1e-11)[0][:size]
+                if a.min() >= -1e-10 and a @ one <= 1 + 1e-10:
+                    full = np.zeros(n)
+                    full[S] = np.maximum(a, 0)
+                    best = max(best, value(Q, b, full))
+    return best
+
+
+@pytest.mark.parametrize("extra", [0, 1], ids=["capped", "with multipliers without a cap"])
+def test_the_optimality_conditions_hold(extra):
+    for seed in range(300):
+        Q, b, capped = draw(seed, extra)
+        a = solve_master(Q, b, capped)
+        assert a.min() >= 0 and a[:capped].sum() <= 1 + 1e-12
+        assert conditions(Q, b, capped, a) < 1e-9, seed
+
+
+@pytest.mark.parametrize("extra", [0, 1])
+def test_the_value_is_the_best_of_all_faces(extra):
+    for seed in range(90):
+        Q, b, capped = draw(seed, extra)
+        if len(b) > 7:
+            continue
+        found, best = value(Q, b, solve_master(Q, b, capped)), enumerated(Q, b, capped)
+        assert found == pytest.approx(best, rel=1e-9, abs=1e-9), seed
+
+
+@pytest.mark.parametrize("extra", [0, 1])
+def test_a_start_changes_steps_not_the_answer(extra):
+    for seed in range(100):
+        Q, b, capped = draw(seed, extra)
+        rng = np.random.default_rng(seed)
+        cold = solve_master(Q, b, capped)
+        starts = [np.r_[rng.dirichlet(np.ones(capped)), rng.random(len(b) - capped)],
+                  np.r_[0.3 * rng.dirichlet(np.ones(capped)) * (rng.random(capped) < 0.5),
+                        np.zeros(len(b) - capped)], np.eye(1, len(b))[0], cold]
+        for start in starts:
+            kept = start.copy()
+            warm = solve_master(Q, b, capped, start)
+            assert np.array_equal(start, kept)
+            assert conditions(Q, b, capped, warm) < 1e-9, seed
+            assert value(Q, b, warm) == pytest.approx(value(Q, b, cold), rel=1e-9, abs=1e-9)
+
+
+def test_a_cut_more_needs_few_steps():
+    """The way cutting planes use it: one more row, started from the last answer."""
+    rng = np.random.default_rng(0)
+    G, b = rng.standard_normal((40, 12)), rng.random(40)
+    a, steps = np.zeros(0), []
+    for n in range(1, 41):
+        Q, a = G[:n] @ G[:n].T, np.append(a, 0.0)
+        steps.append(ascend_master(Q, b[:n], n, a, 1e-12, 10_000))
+        assert conditions(Q, b[:n], n, a) < 1e-9
+    assert max(steps) <= 40
+
+
+def test_large_masters_with_many_dependent_cuts():
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        G = rng.standard_normal((60, 5))
+        G, b = G[rng.integers(0, 60, 120)], 1.0 - 0.1 * rng.random(120)
+        a = solve_master(G @ G.T, b, 120)
+        assert conditions(G @ G.T, b, 120, a) < 1e-9, seed
+
+
+@pytest.mark.parametrize("power", [-12, -6, -3, 3, 6])
+def test_the_scale_of_the_cuts_does_not_matter(power):
+    for seed in range(60):
+        Q, b, capped = draw(seed)
+        a = solve_master(Q * 10.0**power, b, capped)
+        assert conditions(Q * 10.0**power, b, capped, a) < 1e-8, seed
+
+
+def test_edges():
+    assert solve_master(np.zeros((0, 0)), np.zeros(0), 0).shape == (0,)
+    assert solve_master(np.eye(2), -np.ones(2), 2).tolist() == [0.0, 0.0]
+    assert solve_master(np.zeros((2, 2)), np.array([1.0, 2.0]), 2).tolist() == [0.0, 1.0]
+    assert solve_master(np.eye(1), np.array([5.0]), 0).tolist() == pytest.approx([5.0])
+    assert solve_master(np.ones((3, 3)), np.array([0.5, 0.5, 0.5]), 3).sum() == pytest.approx(0.5)
+
+
+@pytest.mark.nojit
+def test_tiny_masters_by_hand():
+    one = np.ones(1)
+    assert solve_master(2.0 * np.eye(1), one, 1).tolist() == pytest.approx([0.5])
+    assert solve_master(0.5 * np.eye(1), one, 1).tolist() == [1.0]
+    assert solve_master(0.5 * np.eye(1), one, 0).tolist() == pytest.approx([2.0])
+    both = solve_master(np.eye(2), np.array([1.0, 0.8]), 2)
+    assert both.tolist() == pytest.approx([0.6, 0.4])
+    Q = np.array([[2.0, 1.0], [1.0, 1.0]])  # the second has no cap
+    assert solve_master(Q, np.array([1.0, -0.1]), 1).tolist() == pytest.approx([0.5, 0.0])
+    assert conditions(Q, np.array([1.0, 0.9]), 1, solve_master(Q, np.array([1.0, 0.9]), 1)) < 1e-9
+    for seed in range(8):
+        Q, b, capped = draw(seed, 1)
+        assert conditions(Q, b, capped, solve_master(Q, b, capped)) < 1e-9
