@@ -297,7 +297,7 @@ class CPM3C(Formulation):
         import cvxpy as cp
 
         W = cp.Variable((self.n_clusters, self.features.d), name="W")
-        limits = []
+        limits: list[Any] = []
         if self.balance_rows is not None:
             limits = [cp.abs(self.balance_rows @ cp.vec(W, order="C")) <= self.balance]
         return cp.Problem(cp.Minimize(self.beta / 2 * cp.sum_squares(W)

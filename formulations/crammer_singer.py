@@ -106,7 +106,7 @@ class CrammerSinger(CPM3C):
         Phi, k, n = self.features.dense(), self.n_clusters, self.n
         W, margin = cp.Variable((k, Phi.shape[1]), name="W"), cp.Variable(n, name="margin")
         T = Phi @ W.T
-        own = cp.sum(cp.multiply(np.eye(k)[self.y], T), axis=1)
+        own: Any = cp.sum(cp.multiply(np.eye(k)[self.y], T), axis=1)
         others = [np.flatnonzero(self.y != q) for q in range(k)]
         above = [margin[i] <= own[i] - T[i, q] for q, i in enumerate(others)]
         limits = [] if self.balance_rows is None else [

@@ -126,7 +126,8 @@ class Hypersphere(KernelDomain):
         L, upper = kernel_root(self.rows.fitted), self.upper
         b = cp.Variable(self.n, name="b")
         value = cp.sum_squares(L.T @ b) - self.rows.diagonal @ b
-        problem = cp.Problem(cp.Minimize(value), [b >= 0, b <= upper, cp.sum(b) == 1])
+        limits: list[Any] = [b >= 0, b <= upper, cp.sum(b) == 1]
+        problem = cp.Problem(cp.Minimize(value), limits)
         return Program(problem, lambda: np.asarray(b.value), lambda: {"b": b.value})
 
     def reference(self, labels: Ints | None = None) -> Any:

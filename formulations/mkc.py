@@ -125,7 +125,7 @@ class MKC(CPM3C):
         W = cp.Variable((self.n_clusters, self.features.d), name="W")
         s = cp.Variable(len(self.blocks), nonneg=True, name="s")
         first = sum(cp.quad_over_lin(W[:, block], s[m]) for m, block in enumerate(self.blocks)) / 2
-        limits = [cp.pnorm(s, cast(Any, self.p)) <= 1 if self.p > 1 else cp.sum(s) <= 1]
+        limits: list[Any] = [cp.pnorm(s, cast(Any, self.p)) <= 1 if self.p > 1 else cp.sum(s) <= 1]
         if self.balance_rows is not None:
             limits.append(cp.abs(self.balance_rows @ cp.vec(W, order="C")) <= self.balance)
         return cp.Problem(cp.Minimize(first + self.C * self.literal_loss(W, labels)), limits)

@@ -199,7 +199,8 @@ def best_shift(lq: LabelQuadratic) -> float:
 def evaluate(problem: Formulation, labels: Any, *, bound: bool = True) -> Result:
     """Somebody else's labels as a `Result`: objective, violation, bound and gap.
 
-    The labels may have any values; they are kept in ``result.labels``. Infeasible ones get a
+    The labels may have any values; they are kept in ``result.labels``, where they are the point of
+    the problem; where scores are, the labels are made into scores first. Infeasible ones get a
     violation and no gap. ``bound=False`` leaves the bound out, to be asked for by `certify`.
     """
     name = type(problem).__name__
@@ -207,7 +208,11 @@ def evaluate(problem: Formulation, labels: Any, *, bound: bool = True) -> Result
     codes = coded_labels(problem, labels)
     classes = None if codes.tolist() == np.asarray(labels).tolist() else values
     point = problem.from_labels(codes)
-    result = Result(problem, "evaluate", point, np.asarray(labels), problem.objective(point),
+    named = np.asarray(labels)
+    if problem.offer(LabelQuadratic) is None:  # the classes that the scores of the point give
+        own = problem.labels(point)
+        named = own if classes is None else np.asarray(values)[own]
+    result = Result(problem, "evaluate", point, named, problem.objective(point),
                     problem.violation(point), Status.EVALUATED, Status.EVALUATED.value,
                     classes=classes)
     return cheap_bound(result) if bound else result

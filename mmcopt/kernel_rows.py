@@ -39,7 +39,8 @@ class Gaussians:
             return False
         if self._squares is None:
             self._squares = np.einsum("ij,ij->j", self.XT, self.XT)
-        return bool(self.gamma * float(self._squares.max(initial=0.0)) * UNIT < 1e-13)
+        farthest = float(np.asarray(self._squares).max(initial=0.0))
+        return self.gamma * farthest * UNIT < 1e-13
 
     def rows(self, points: Floats) -> Floats:
         """The kernel of points (m, d) against the columns: one by one, or by products."""

@@ -244,7 +244,8 @@ def conic_master(Q: Floats, b: Floats, capped: int, p: float,
         squares.append(cp.sum_squares((V * np.sqrt(np.maximum(w, 0.0))).T @ a))
     dual_p: Any = p / (p - 1.0) if p > 1.0 else np.inf
     norm = squares[0] if len(squares) == 1 else cp.pnorm(cp.hstack(squares), dual_p)
-    problem = cp.Problem(cp.Maximize(b @ a - norm / 2), [cp.sum(a[:capped]) <= 1.0])
+    cap: list[Any] = [cp.sum(a[:capped]) <= 1.0]
+    problem = cp.Problem(cp.Maximize(b @ a - norm / 2), cap)
     try:
         problem.solve(solver=backend.upper(), **TOLERANCES[backend])
     except cp.SolverError as e:
