@@ -19,6 +19,7 @@ from mmcopt.solving import Progress, Solver, out_of_time
 
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]
+MOST = 3000  # samples of a working set, unless more are asked for
 THINNING = 8  # a start is solved on one sample in so many,
 SMALLEST = 400  # again and again while there are more than this
 ROUGH = 0.02  # relative gap of such a start
@@ -261,8 +262,9 @@ class DualCoordinate(Solver):
         """Ascend on one working set; the number of coordinates that have moved."""
         primal, gap, gaps = state.survey()
         S = self._working_set(state, gaps, rng)
-        require_memory(16.0 * len(S)**2, f"a working set of {len(S)} samples",
-                       "choose a smaller working_set.")
+        if len(S) > MOST:
+            require_memory(16.0 * len(S)**2, f"a working set of {len(S)} samples",
+                           "choose a smaller working_set.")
         G, a, g = state.kernel.among(S), state.a[S], state.g[S].copy()
         own, dual = float(gaps[S].sum()), primal - gap
         target = SHARE * own if dual <= 0 else min(SHARE * own, TIGHT * dual)
@@ -280,19 +282,22 @@ class DualCoordinate(Solver):
         a, n = state.a, len(state.a)
         free = np.flatnonzero((a > 0) & (a < state.upper))
         few = 10 * np.sqrt(n)
-        most = self.working_set or int(np.clip(few / 2 + max(few / 2, 1.2 * len(free)), 200, 3000))
+        most = self.working_set or int(np.clip(few / 2 + max(few / 2, 1.2 * len(free)), 200, MOST))
         if n <= most:
             return np.arange(n)
         violating = np.flatnonzero(gaps > 0)
+        chosen = np.zeros(n, dtype=bool)
         half = most // 2 if self.working_set else max(most // 4, int(few / 2))
         if len(violating) > half:
             top = max(1, half // 2)
-            worst = violating[np.argpartition(-gaps[violating], top - 1)[:top]]
-            violating = np.union1d(worst, rng.choice(violating, half - top, replace=False))
-        room = most - len(violating)
+            chosen[violating[np.argpartition(-gaps[violating], top - 1)[:top]]] = True
+            violating = rng.choice(violating, half - top, replace=False)
+        chosen[violating] = True
+        room = most - int(chosen.sum())
         if len(free) > room:
             free = rng.choice(free, room, replace=False)
-        return np.union1d(free, violating)
+        chosen[free] = True
+        return np.flatnonzero(chosen)
 
 
 def _handed_on(level: Level, thin: _State) -> tuple[Floats, Floats] | None:

@@ -86,8 +86,8 @@ def corner():
 def beside_libsvm(cells, nus):
     """Print ratios of time for sets with their gammas; a nu of None is 2/n."""
     ratios = []
-    print(f"{'data':14} {'n':>6} {'d':>3} {'nu':>8} {'support':>8} {'LIBSVM':>9} {'tol':>6} {'gap':>8} "
-          f"{'ours':>9} {'gap':>8} {'ratio':>6}")
+    print(f"{'data':14} {'n':>6} {'d':>3} {'nu':>8} {'support':>8} {'LIBSVM':>9} {'tol':>6} "
+          f"{'gap':>8} {'ours':>9} {'gap':>8} {'ratio':>6}")
     for name, X, gamma in cells:
         n, d = X.shape
         for nu in (2.0 / n if nu is None else nu for nu in nus):
