@@ -25,13 +25,8 @@ def rounded(lq: LabelQuadratic, lift: Lift, X: Floats, rng: np.random.Generator,
     top = np.argsort(-w)[:RANK]
     V = V[:, top] * np.sqrt(np.maximum(w[top], 0.0))
     draw = _signs if lift.binary else _clusters
-    best, value = None, np.inf
-    for index in range(tries):
-        c = descended(lq, lq.repair(draw(lq, lift, V, index, rng), rng))
-        if (q := lq.value(c)) < value or best is None:
-            best, value = c, q
-    assert best is not None
-    return best
+    found = [descended(lq, lq.repair(draw(lq, lift, V, index, rng), rng)) for index in range(tries)]
+    return min(found, key=lq.value)
 
 
 def descended(lq: LabelQuadratic, c: Ints) -> Ints:
