@@ -8,7 +8,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt.capabilities import Bounded, LiftedMargin, MarginRisk, Refit, Separation
+from mmcopt.capabilities import (
+    Bounded,
+    LiftedMargin,
+    MarginRisk,
+    Refit,
+    Separation,
+    Subgradient,
+)
 from mmcopt.checks import data_matrix, instance, integer, optional, plural, real
 from mmcopt.cuts import LabelCuts, PairCuts, PaperCuts, floored, top_two
 from mmcopt.errors import DataError
@@ -270,7 +277,7 @@ class CPM3C(Formulation):
             return LiftedMargin(self.features, self.n_clusters, self.beta, limit, self.weights)
         if self.least or self.blocks or self.balance_rows is not None:
             return None
-        if kind is MarginRisk:
+        if kind in (Subgradient, MarginRisk):
             return MarginRisk(self.features, self.n_clusters, self.beta, self.loss)
         if kind is Refit and self.n_clusters == 2:
             return Refit(self._ridge.values, self._ridge.shift, self._regressed, self._halves,

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt.capabilities import Bounded, BoxDual, ConvexProgram, Program, Subgradient
+from mmcopt.capabilities import Bounded, BoxDual, ConvexProgram, DomainRisk, Program, Subgradient
 from mmcopt.checks import data_matrix, plural, real
 from mmcopt.errors import DataError
 from mmcopt.kernel_domain import PLAIN, KernelDomain
@@ -161,7 +161,7 @@ class OneClassHinge(KernelDomain):
         if kind is BoxDual:
             return BoxDual(self.upper, self.rows)
         if kind is Subgradient:
-            return Subgradient(self.rows, self.C, self.share)
+            return DomainRisk(self.rows, self.C, self.share)
         if kind is Bounded:
             return Bounded(self._bound, lambda point: {"a": np.asarray(point)}, trivial=0.0)
         if kind is ConvexProgram:

@@ -71,7 +71,7 @@ class SGD(Solver):
     True
     """
 
-    needs: ClassVar[tuple[type[Capability], ...]] = ()  # one of two: see `refuses`
+    needs: ClassVar[tuple[type[Capability], ...]] = (Subgradient,)
 
     stop: str = hyper("gap", choice("gap", "paper"), "what ends a run")
     tol: float = hyper(1e-2, real(0, open_low=True), "relative gap, or fall, that ends it")
@@ -81,28 +81,27 @@ class SGD(Solver):
     batch: int = hyper(32, integer(1), "samples of a round on weights of several classes")
 
     def refuses(self, f: Any) -> str | None:
-        offer = f.offer(Subgradient)
-        if offer is None and f.offer(MarginRisk) is None:
-            return (f"it needs Subgradient or MarginRisk, which this {type(f).__name__} does not "
-                    "offer.")
-        if offer is None and self.stop == "paper":
-            return "stop='paper' is a rule of one-class problems; use stop='gap'."
-        if offer is not None and self.draw == "shuffled" and np.ptp(offer.share) > 0:
+        reason, offer = super().refuses(f), f.offer(Subgradient)
+        if reason is not None:
+            return reason
+        if isinstance(offer, MarginRisk):
+            return "stop='paper' is a rule of one-class problems; use stop='gap'." \
+                if self.stop == "paper" else None
+        if self.draw == "shuffled" and np.ptp(offer.share) > 0:
             return "draw='shuffled' needs samples of equal weight; use draw='uniform'."
         return None
 
     def prepare(self, f: Any) -> None:
         offer = f.offer(Subgradient)
-        if offer is None:
-            f.offer(MarginRisk)  # its features are made
+        if isinstance(offer, MarginRisk):  # and its features are made
             return
         state = _State(np.zeros(f.n, dtype=np.int64), None)
         _player(offer.kernel, offer.C, state)(np.zeros(1, dtype=np.int64), -1.0)
 
     def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
         offer = f.offer(Subgradient)
-        if offer is None:
-            walk = margins.new_walk(f.offer(MarginRisk), self.batch, init, rng)
+        if isinstance(offer, MarginRisk):
+            walk = margins.new_walk(offer, self.batch, init, rng)
             return Progress(walk, walk.W.copy(), f.objective(walk.W))
         state = _State(np.zeros(f.n, dtype=np.int64), None)
         state.play = _player(offer.kernel, offer.C, state)
@@ -135,7 +134,7 @@ class SGD(Solver):
 
     def _walk(self, f: Any, walk: margins.Walk, rng: np.random.Generator) -> Progress:
         """A pass over the samples of a problem with weights, and the average it ends with."""
-        margins.play(f.offer(MarginRisk), walk,
+        margins.play(f.offer(Subgradient), walk,
                      margins.batches(f.n, self.batch, self.draw == "shuffled", rng))
         point = walk.mean
         value = f.objective(point)

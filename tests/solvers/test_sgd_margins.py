@@ -44,8 +44,8 @@ def test_the_offer_is_made_where_there_are_no_constraints():
 
 def test_what_does_not_fit_is_refused_in_words():
     X, _ = blobs()
-    with pytest.raises(IncompatibleError, match="SGD cannot solve CPM3C: it needs Subgradient or "
-                                                "MarginRisk, which this CPM3C does not offer"):
+    with pytest.raises(IncompatibleError, match="SGD cannot solve CPM3C: it needs "
+                                                "Subgradient, which this CPM3C does not offer"):
         mm.solve(CPM3C(X, 3, size_floor=0.5), SGD())
     with pytest.raises(IncompatibleError, match="stop='paper' is a rule of one-class problems"):
         mm.solve(CPM3C(X, 3), SGD(stop="paper"))
