@@ -159,14 +159,14 @@ class CPM3C(Formulation):
 
     def objective(self, point: Any) -> float:
         W, T = self.weights(point), self.scores(point)
-        if self.least:
-            y = self.labels(point)
-            rows, rest = np.arange(self.n), T.copy()
-            rest[rows, y] = -np.inf
-            margin = T[rows, y] - rest.max(axis=1)
-        else:
-            margin = top_two(T)[2]
+        margin = self._margins(T, self.labels(point)) if self.least else top_two(T)[2]
         return float(self.scale * (self.regulariser(W) + self.loss.value(margin).mean()))
+
+    def _margins(self, T: Floats, y: Ints) -> Floats:
+        """How far the scores of the labels y are above the best others."""
+        rows, rest = np.arange(self.n), T.copy()
+        rest[rows, y] = -np.inf
+        return np.asarray(T[rows, y] - rest.max(axis=1))
 
     @property
     def scale(self) -> float:
@@ -190,13 +190,15 @@ class CPM3C(Formulation):
     def labels(self, point: Any) -> Ints:
         if self.least:
             return np.asarray(point[1], dtype=np.int64)
-        return np.asarray(self.scores(point).argmax(axis=1), dtype=np.int64)
+        return top_two(self.scores(point))[0]
 
-    def caution(self, point: Floats) -> str | None:
+    def caution(self, point: Floats, labels: Ints | None = None,
+                value: float | None = None) -> str | None:
         """A class without samples, or an objective hardly below that of W = 0."""
-        found = np.bincount(self.labels(point), minlength=self.n_clusters)
+        labels = self.labels(point) if labels is None else labels
+        value = self.objective(point) if value is None else value
+        found = np.bincount(labels, minlength=self.n_clusters)
         trivial = self.scale * float(self.loss.value(np.zeros(1))[0])
-        value = self.objective(point)
         if value > COLLAPSED * trivial:
             return (f"the solution has collapsed: its objective {value:.4g} is hardly below the "
                     f"{trivial:g} of W = 0; try a smaller beta than {self.beta:g}, more restarts, "

@@ -51,17 +51,12 @@ class CrammerSinger(CPM3C):
         return Statement(f"CrammerSinger: {self.n} samples with given labels, {self.n_clusters} "
                          "clusters", tuple(rows))
 
-    def _margins(self, T: Floats) -> Floats:
-        rows, rest = np.arange(self.n), T.copy()
-        rest[rows, self.y] = -np.inf
-        return np.asarray(T[rows, self.y] - rest.max(axis=1))
-
     def objective(self, point: Any) -> float:
-        W = self.weights(point)
-        return float(0.5 * self.beta * np.sum(W * W)
-                     + self.loss.value(self._margins(self.scores(W))).mean())
+        W, T = self.weights(point), self.scores(point)
+        return float(self.regulariser(W) + self.loss.value(self._margins(T, self.y)).mean())
 
-    def caution(self, point: Any) -> str | None:
+    def caution(self, point: Any, labels: Ints | None = None,
+                value: float | None = None) -> str | None:
         return None
 
     def offer(self, kind: type[Any]) -> Any:

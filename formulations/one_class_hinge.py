@@ -79,7 +79,8 @@ class OneClassHinge(KernelDomain):
     def labels(self, point: Floats) -> Ints:
         return (self.scores(point) >= 1.0).astype(np.int64)
 
-    def caution(self, point: Floats) -> str | None:
+    def caution(self, point: Floats, labels: Ints | None = None,
+                value: float | None = None) -> str | None:
         """An empty domain, and the smallest C that gives another."""
         a, top = self._point(point), float(self.scores(point).max())
         if top >= 1.0 or not a.any():  # w = 0 is where a solver was stopped before it began

@@ -135,7 +135,7 @@ def bound_of(f: Any, certificate: Certificate) -> float:
 def certified(result: Result, kind: str, duals: dict[str, Any]) -> Result:
     """Attach the bound of a dual point when it is better than the one there."""
     f = result.formulation
-    found = Certificate(kind, {}, duals, f.fingerprint)
+    found = Certificate(kind, {}, duals, f)
     value = bound_of(f, found)
     if value == -math.inf or (result.lower_bound is not None and value <= result.lower_bound):
         return result

@@ -109,7 +109,7 @@ def _draw(table: Comparison, path: pathlib.Path) -> None:
     figure, axes = plt.subplots(1, 2, figsize=(11.5, 4.6), layout="constrained")
     best.plot(ax=axes[0])
     table.plot("time", ax=axes[1])
-    axes[1].set_title(f"median of {SEEDS} runs; shaded: from the best to the worst", fontsize=10)
+    axes[1].set_title(f"thick: median of {SEEDS} runs; thin: each of them", fontsize=10)
     figure.savefig(path, dpi=150)
     plt.close(figure)
     say("", f"Picture: {path} (the best clusters, and the race of the solvers)")

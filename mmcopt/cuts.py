@@ -13,51 +13,86 @@ objective never rises.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt.features import Features
-from mmcopt.margins import MarginLoss
+from mmcopt.margins import Hinge, MarginLoss
 
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]
+ROOM = 16  # cuts for which there is room at first
 
 
 def top_two(T: Floats) -> tuple[Ints, Ints, Floats]:
     """The two largest classes of each row of scores (n, k), the first of equal ones; t1 - t2."""
-    n, k = T.shape
-    if k == 2:
-        first = (T[:, 1] > T[:, 0]).astype(np.int64)
-        return first, 1 - first, np.abs(T[:, 1] - T[:, 0])
-    rows = np.arange(n)
-    first = T.argmax(axis=1)
-    rest = T.copy()
-    rest[rows, first] = -np.inf
-    second = rest.argmax(axis=1)
-    return first, second, T[rows, first] - T[rows, second]
+    from mmcopt.planes import leaders
+
+    n = len(T)
+    first, second, margin = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n)
+    leaders(np.ascontiguousarray(T, dtype=np.float64), first, second, margin)
+    return first, second, margin
+
+
+def floored(T: Floats, least: int) -> Ints:
+    """The top class of each row of scores, but no class with fewer than ``least`` samples."""
+    from mmcopt.planes import fill_classes, tops
+
+    T, y = np.ascontiguousarray(T, dtype=np.float64), np.empty(len(T), np.int64)
+    tops(T, y)
+    fill_classes(T, least, y)
+    return y
 
 
 class PairCuts:
     """The cuts above, and their linear parts at the current anchor: ``b`` (J,) and ``G`` (J, k d).
 
     ``anchor`` moves the anchor and updates the linear parts of all cuts by the samples whose top
-    class has changed.
+    class has changed. Where ``compiled``, the masters of a step are one call of `descend`.
     """
+
+    kind: ClassVar[int] = 0  # `planes.PAIR`; below 0 where there is no compiled loop
 
     def __init__(self, features: Features, k: int, loss: MarginLoss, start: Ints) -> None:
         self.features, self.k, self.loss = features, k, loss
         self.top = start.copy()  # the top class of each sample at the anchor
-        self.b, self.G = np.empty(0), np.empty((0, k * features.d))
-        self._weights = np.empty((0, features.n), dtype=np.float32)
+        self._rows = features.rows if self.kind >= 0 else None
+        whole = type(loss) is Hinge  # whose slopes are whole numbers
+        self._known: tuple[Floats, tuple[Ints, Ints, Floats]] | None = None
+        self._count, n = 0, features.n
+        self._b, self._G = np.empty(ROOM), np.empty((ROOM, k * features.d))
+        self._weights = np.empty((ROOM, n), dtype=np.float32 if whole else np.float64)
+        self._pairs = np.empty((0, 2, n), dtype=np.int16)  # where they are kept: first, second
 
     def __len__(self) -> int:
-        return len(self.b)
+        return self._count
+
+    @property
+    def b(self) -> Floats:
+        """What the cuts say at W = 0."""
+        return self._b[:self._count]
+
+    @property
+    def G(self) -> Floats:
+        """Their linear parts at the anchor."""
+        return self._G[:self._count]
+
+    @property
+    def compiled(self) -> bool:
+        """Whether `descend` is there."""
+        return self._rows is not None
 
     def risk(self, T: Floats) -> float:
         """Mean loss at scores T."""
-        return float(self.loss.value(top_two(T)[2]).mean())
+        return float(self.loss.value(self._leading(T)[2]).mean())
+
+    def _leading(self, T: Floats) -> tuple[Ints, Ints, Floats]:
+        """`top_two` of scores, kept: a step ends with the scores that the next one begins with."""
+        if self._known is None or self._known[0] is not T:
+            self._known = (T, top_two(T))
+        return self._known[1]
 
     def value(self, W: Floats) -> float:
         """The largest cut at W, or 0, linearised at the anchor."""
@@ -69,42 +104,50 @@ class PairCuts:
 
     def add(self, T: Floats) -> None:
         """Add the cut that is exact at scores T, the anchor."""
-        first, second, margin = top_two(T)
+        first, second, margin = self._leading(T)
         weight = -self.loss.slope(margin)
-        value = float((self.loss.value(margin) + weight * margin).mean())
-        coefficients = np.zeros((self.k, len(weight)))
-        rows = np.arange(len(weight))
+        self._append(float((self.loss.value(margin) + weight * margin).mean()),
+                     self._linear(first, second, weight), weight)
+
+    def _linear(self, first: Ints, second: Ints, weight: Floats) -> Floats:
+        """The linear part of a new cut between these classes, (k d)."""
+        g = np.empty((self.k, self.features.d))
+        if self._rows is not None:
+            from mmcopt.planes import cut
+
+            cut(self._rows, self.top, first, second, weight, self.kind, g)
+            return g.ravel()
+        coefficients, rows = np.zeros((self.k, len(weight))), np.arange(len(weight))
         coefficients[self.top, rows] = 2.0 * weight
         coefficients[first, rows] -= weight
         coefficients[second, rows] -= weight
-        self._append(value, coefficients, weight, first, second)
+        return np.ravel(self.features.sums(coefficients)) / self.features.n
 
-    def _append(self, b: float, coefficients: Floats, weight: Floats, first: Ints,
-                second: Ints) -> None:
-        """Keep a cut whose linear part has these coefficients of the rows."""
-        G = self.features.sums(coefficients).reshape(1, -1) / self.features.n
-        self.b, self.G = np.append(self.b, b), np.vstack([self.G, G])
-        exact = np.array_equal(weight, weight.astype(np.float32))  # always so of the hinge
-        kept: Any = self._weights.dtype if exact else np.float64
-        self._weights = np.vstack([self._weights.astype(kept, copy=False),
-                                   weight[None].astype(kept)])
+    def _append(self, b: float, g: Floats, weight: Floats) -> None:
+        """Keep a cut of this linear part and these weights of the samples."""
+        j = self._count
+        if j == len(self._b):
+            self._b, self._G, self._weights = (np.concatenate([kept, np.empty_like(kept)])
+                                               for kept in (self._b, self._G, self._weights))
+        self._b[j], self._G[j], self._weights[j] = b, g, weight
+        self._count += 1
 
     def anchor(self, T: Floats, W: Floats) -> int:
         """Move the anchor to W with scores T; how many samples have another top class."""
-        top = T.argmax(axis=1) if self.k > 2 else (T[:, 1] > T[:, 0]).astype(np.int64)
+        top = self._leading(T)[0]
         changed = np.flatnonzero(top != self.top)
-        if len(changed) and len(self.b):
+        if len(changed) and len(self):
             self._relinearise(changed, self.top[changed], top[changed])
-        self.top = top
+        self.top = top.copy()
         return len(changed)
 
     def _relinearise(self, rows: Ints, old: Ints, new: Ints) -> None:
-        J, k, n = len(self.b), self.k, self.features.n
-        weights = self._weights[:, rows].astype(np.float64)
+        J, k, n = len(self), self.k, self.features.n
+        weights = self._weights[:J, rows].astype(np.float64)
         change = np.zeros((k, J, len(rows)))
         for q in range(k):
             change[q] = weights * ((new == q).astype(np.float64) - (old == q))
-        self.G += 2.0 / n * self._sums(change, rows)
+        self._G[:J] += 2.0 / n * self._sums(change, rows)
 
     def _sums(self, change: Floats, rows: Ints) -> Floats:
         """Sums of some rows with weights (k, J, number of rows), as rows of `G`."""
@@ -112,30 +155,21 @@ class PairCuts:
         sums = self.features.sums(change.reshape(k * J, len(rows)), rows).reshape(k, J, d)
         return np.asarray(sums.transpose(1, 0, 2).reshape(J, k * d))
 
+    def descend(self, beta: float, rows: Floats, limits: Floats, alpha: float, most: int,
+                W: Floats, T: Floats, a: Floats) -> tuple[int, int, float]:
+        """Solve masters as `planes.descend` says, with constraints ``rows W <= -limits``."""
+        from mmcopt.planes import descend
 
-def floored(T: Floats, least: int) -> Ints:
-    """The top class of each row of scores, but no class with fewer than ``least`` samples.
+        J = len(self)
+        self.top = self.top.copy()  # a point may hold the labels so far
+        counts = descend(self._rows, beta, self.G, self.b, self._weights[:J], self._pairs[:J],
+                         self.kind, self._least, rows, limits, alpha, most, self.top, W, T, a)
+        return int(counts[0]), int(counts[1]), float(counts[2])
 
-    Classes that are short take, the shortest first, the samples whose score falls least by the
-    move, from classes that have some to spare: a greedy repair, not always the best labels.
-    """
-    n, k = T.shape
-    y = T.argmax(axis=1)
-    count = np.bincount(y, minlength=k)
-    if count.min() >= least:
-        return y
-    rows = np.arange(n)
-    for p in np.argsort(count, kind="stable"):
-        if count[p] >= least:
-            continue
-        for i in np.argsort(T[rows, y] - T[:, p], kind="stable"):
-            if count[p] >= least:
-                break
-            if y[i] != p and count[y[i]] > least:
-                count[y[i]] -= 1
-                count[p] += 1
-                y[i] = p
-    return y
+    @property
+    def _least(self) -> int:
+        """Samples that a class must have."""
+        return 0
 
 
 class LabelCuts(PairCuts):
@@ -146,19 +180,29 @@ class LabelCuts(PairCuts):
     ``l(m) + a m + a (t_q - t_y)``, q the one of p, r that is not y: valid for any y.
     """
 
+    kind = 1  # `planes.LABEL`
+
     def __init__(self, features: Features, k: int, loss: MarginLoss, start: Ints,
                  least: int | None) -> None:
         super().__init__(features, k, loss, start)
         self.least = least
-        self._pairs = np.empty((2, 0, features.n), dtype=np.int16)
+        self._pairs = np.empty((ROOM, 2, features.n), dtype=np.int16)
+
+    @property
+    def compiled(self) -> bool:
+        return super().compiled and self.least is not None
+
+    @property
+    def _least(self) -> int:
+        return self.least or 0
 
     def _margins(self, T: Floats, y: Ints) -> tuple[Ints, Floats]:
         """The best other class of each sample, and how far its own is above it."""
-        rows = np.arange(len(T))
-        rest = T.copy()
-        rest[rows, y] = -np.inf
-        other = rest.argmax(axis=1)
-        return other, T[rows, y] - T[rows, other]
+        from mmcopt.planes import rivals
+
+        other, margin = np.empty(len(T), np.int64), np.empty(len(T))
+        rivals(np.ascontiguousarray(T), y, other, margin)
+        return other, margin
 
     def risk(self, T: Floats) -> float:
         return float(self.loss.value(self._margins(T, self.top)[1]).mean())
@@ -166,23 +210,21 @@ class LabelCuts(PairCuts):
     def add(self, T: Floats) -> None:
         other, margin = self._margins(T, self.top)
         weight = -self.loss.slope(margin)
-        coefficients = np.zeros((self.k, len(weight)))
-        rows = np.arange(len(weight))
-        coefficients[self.top, rows] = weight
-        coefficients[other, rows] = -weight
-        self._append(float((self.loss.value(margin) + weight * margin).mean()), coefficients,
-                     weight, self.top, other)
-        pair = np.stack([self.top, other]).astype(np.int16)[:, None]
-        self._pairs = np.concatenate([self._pairs, pair], axis=1)
+        self._append(float((self.loss.value(margin) + weight * margin).mean()),
+                     self._linear(self.top, other, weight), weight)
+        j = len(self) - 1
+        if j == len(self._pairs):
+            self._pairs = np.concatenate([self._pairs, np.empty_like(self._pairs)])
+        self._pairs[j, 0], self._pairs[j, 1] = self.top, other
 
     def duals(self, a: Floats) -> dict[str, Any] | None:
         """The weight with which each sample holds its own class above each other one."""
         if self.least is not None:
             return None
         weights, rows = np.zeros((self.features.n, self.k)), np.arange(self.features.n)
-        for j in np.flatnonzero(a[:len(self.b)]):
-            weights[rows, self._pairs[1, j]] += a[j] * self._weights[j]
-        return {"weights": weights, "balance": a[len(self.b):]}
+        for j in np.flatnonzero(a[:len(self)]):
+            weights[rows, self._pairs[j, 1]] += a[j] * self._weights[j]
+        return {"weights": weights, "balance": a[len(self):]}
 
     def anchor(self, T: Floats, W: Floats) -> int:
         if self.least is None:
@@ -195,21 +237,21 @@ class LabelCuts(PairCuts):
         self._relinearise(changed, old[changed], top[changed])
         self.top = top
         now = (self.value(W), self.risk(T))
-        if now[0] > before[0] + 1e-12 or (not len(self.b) and now[1] > before[1]):
-            self.top, self.G = old, G  # the repair is greedy: these labels cost more
+        if now[0] > before[0] + 1e-12 or (not len(self) and now[1] > before[1]):
+            self.top, self._G[:len(self)] = old, G  # the repair is greedy: these labels cost more
             return 0
         return len(changed)
 
     def _relinearise(self, rows: Ints, old: Ints, new: Ints) -> None:
-        J, k, n = len(self.b), self.k, self.features.n
-        weights = self._weights[:, rows].astype(np.float64)
-        p, r = self._pairs[0][:, rows], self._pairs[1][:, rows]
+        J, k, n = len(self), self.k, self.features.n
+        weights = self._weights[:J, rows].astype(np.float64)
+        p, r = self._pairs[:J, 0][:, rows], self._pairs[:J, 1][:, rows]
         change = np.zeros((k, J, len(rows)))
         for y, sign in ((new, 1.0), (old, -1.0)):
             q = np.where(r == y, p, r)
             for c in range(k):
                 change[c] += sign * weights * ((y == c) * 1.0 - (q == c))
-        self.G += self._sums(change, rows) / n
+        self._G[:J] += self._sums(change, rows) / n
 
 
 class PaperCuts(PairCuts):
@@ -219,6 +261,8 @@ class PaperCuts(PairCuts):
     the top class at the anchor: the indicator jumps, so these are no upper bounds, and the
     objective may rise. Hinge loss only.
     """
+
+    kind = -1
 
     def __init__(self, features: Features, k: int, loss: MarginLoss, start: Ints) -> None:
         super().__init__(features, k, loss, start)
@@ -232,16 +276,17 @@ class PaperCuts(PairCuts):
         rows = np.arange(len(weight))
         coefficients[self.top, rows] += live
         coefficients[second, rows] -= live
-        self._append(float(live.mean()), coefficients, weight, self.top, second)
+        self._append(float(live.mean()),
+                     np.ravel(self.features.sums(coefficients)) / self.features.n, weight)
         self._second = np.vstack([self._second, second])
 
     def _relinearise(self, rows: Ints, old: Ints, new: Ints) -> None:
-        J, k, n = len(self.b), self.k, self.features.n
-        weights, second = self._weights[:, rows].astype(np.float64), self._second[:, rows]
+        J, k, n = len(self), self.k, self.features.n
+        weights, second = self._weights[:J, rows].astype(np.float64), self._second[:, rows]
         before, after = weights * (second != old), weights * (second != new)
         change = np.empty((k, J, len(rows)))
         for q in range(k):
             change[q] = after * ((new == q) * 1.0 - (second == q)) \
                 - before * ((old == q) * 1.0 - (second == q))
-        self.G += self._sums(change, rows) / n
-        self.b = self.b + (after - before).sum(axis=1) / n
+        self._G[:J] += self._sums(change, rows) / n
+        self._b[:J] += (after - before).sum(axis=1) / n

@@ -21,6 +21,7 @@ from mmcopt.matrices import require_memory
 
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]
+FEW, SMALL = 3, 2**20  # columns, of rows of so many bytes: products with one at a time are faster
 
 
 class Features:
@@ -40,7 +41,7 @@ class Features:
             square, rounding = raw - float(mean @ mean), 8 * UNIT * self.n * raw
         else:
             self.X = np.subtract(X, mean, dtype=np.float64)
-            square = float(np.einsum("ij,ij->", self.X, self.X)) / self.n
+            square = float(np.vdot(self.X, self.X)) / self.n
             raw = square + float(mean @ mean)
             rounding = 8 * (UNIT * self.n)**2 * raw
         if normalize:
@@ -53,10 +54,20 @@ class Features:
             self.X = read_only(self.X)
         self.shift = self.scale * mean  # what products of sparse rows are corrected by
 
+    @property
+    def rows(self) -> Floats | None:
+        """The rows as one array in the order of C, as compiled loops read it; None of others."""
+        return None if self.sparse or not self.X.flags.c_contiguous else self.X
+
     def scores(self, W: Floats) -> Floats:
         """Inner products with the rows of W (k, d): (n, k)."""
         if not self.sparse:
-            return np.asarray(self.X @ W.T)
+            if len(W) > FEW or self.X.nbytes > SMALL:
+                return np.asarray(self.X @ W.T)
+            T = np.empty((self.n, len(W)))
+            for q, w in enumerate(W):
+                T[:, q] = self.X @ w
+            return T
         return np.asarray(self.X @ (self.scale * W.T) - W @ self.shift)
 
     def sums(self, A: Floats, rows: Any = slice(None)) -> Floats:
@@ -98,6 +109,10 @@ class StackedFeatures(Features):
         self.blocks = tuple(slice(int(a), int(b)) for a, b in itertools.pairwise(ends))
         self.sparse = any(part.sparse for part in parts)
         self.X = parts[0].X
+
+    @property
+    def rows(self) -> Floats | None:
+        return None
 
     def scores(self, W: Floats) -> Floats:
         return np.asarray(sum(part.scores(W[:, block])

@@ -11,12 +11,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mmcopt.checks import integer, optional, real, seed_of
 from mmcopt.kernels import Gaussian, Linear, Polynomial
-from mmcopt.registry import formulation, solver
+from mmcopt.registry import formulation
 from mmcopt.result import Result
 from mmcopt.solving import solve
 
 FLOOR = 0.8  # of n / k, below which no class may fall where there are three or more
-MASTERS = 3  # of a cut: restarts find lower objectives when no start is followed to its end
 KERNELS = (Linear(), Polynomial(2), Gaussian(width=0.5))
 
 
@@ -51,8 +50,7 @@ class _MarginClustering(ClusterMixin, BaseEstimator):
         floor = self.size_floor if self.size_floor is not None else FLOOR if k > 2 else 0.0
         problem = self._problem(X, float(floor))
         # Random starts reach the lowest objectives of two classes, means those of more.
-        chosen = solver("CuttingPlane")(max_masters=MASTERS)
-        result = solve(problem, chosen, init="random" if k == 2 else "kmeans",
+        result = solve(problem, init="random" if k == 2 else "kmeans",
                        restarts=self.restarts, seed=seed_of(self.random_state, owner),
                        time_limit=self.time_limit)
         self.result_, self.labels_ = result, np.asarray(result.labels)

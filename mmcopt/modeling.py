@@ -133,8 +133,12 @@ class Formulation(ABC):
         """Vectors of the samples for k-means starts, when there are any."""
         return None
 
-    def caution(self, point: Any) -> str | None:
-        """What a user should know before trusting an answer, such as that it collapsed; or None."""
+    def caution(self, point: Any, labels: Ints | None = None,
+                value: float | None = None) -> str | None:
+        """What a user should know before trusting an answer, such as that it collapsed; or None.
+
+        ``labels`` and ``value`` are those of the point, where they are known.
+        """
         return None
 
     def decision_function(self, point: Any, X: Any) -> Floats:

@@ -1,7 +1,7 @@
 """Pictures of results and comparisons; every function returns matplotlib axes and shows nothing.
 
-Colours are those of Okabe and Ito, which colour-blind readers can tell apart; clusters also differ
-in the shape of their markers.
+The first colours are those of Okabe and Ito, which colour-blind readers can tell apart, the others
+of Tol; clusters also differ in the shape of their markers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from mmcopt.result import Result, Rung
 
 __all__ = ["plot_comparison", "plot_history", "plot_ladder", "plot_result", "plot_tree"]
 
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#7A5230", "#000000")
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#7A5230",
+           "#882255", "#999933", "#44AA99", "#888888", "#000000")
 MARKERS = "osD^vPX<>*"
 GREY = "#666666"
 KERNEL_LIMIT = 3000  # samples up to which the kernel matrix is decomposed for a picture
@@ -208,7 +209,9 @@ def _bound_line(ax: Any, bounds: Sequence[float]) -> None:
 
 def _scales(ax: Any, values: Floats) -> None:
     ax.set_xscale("log")
-    ax.set_xlabel("seconds")
+    ax.set_xlabel("time (seconds)")
+    low, high = ax.get_xlim()
+    _plain_ticks(ax.xaxis, (1.0,) if high > 300 * low else (1.0, 2.0, 5.0))
     _objective_scale(ax, values)
 
 
@@ -331,10 +334,13 @@ def _tree_legend(ax: Any, tree: ProofTree, looks: dict[str, str]) -> None:
 def plot_comparison(comparison: Comparison, kind: str = "time", ax: Any = None) -> Any:
     """Draw a comparison; one axes a problem (an array of them when there are several).
 
-    ``"time"``: objective of the best labels so far against time, the median over seeds with the
-    range shaded, and the bound dashed. ``"box"``: the final objectives of all runs. ``"profile"``:
-    a performance profile over all problems and seeds: the share of runs that meet the best known
-    objective within a multiple of the time of the fastest solver.
+    ``"time"``: objective of the best labels so far against time: each run as a thin line that ends
+    in a dot, the median over seeds as a thick one, and the bound dashed.
+    ``"box"``: the final objectives of all runs. ``"profile"``: a performance profile over all
+    problems and seeds: the share of runs that meet the best known objective within a multiple of
+    the time of the fastest solver.
+
+    The legend of ``"time"`` stands beside the picture, or inside when the axes are given.
     """
     kinds: dict[str, Callable[..., None]] = {"time": _plot_time, "box": _plot_box}
     if kind not in (*kinds, "profile"):
@@ -355,6 +361,8 @@ def plot_comparison(comparison: Comparison, kind: str = "time", ax: Any = None) 
         kinds[kind](comparison, problem, colours, one)
         one.set_title(problem, fontsize=10)
         tidy(one)
+    if kind == "time":
+        _time_legend(comparison, axes, beside=ax is None)
     return axes[0] if len(axes) == 1 else np.array(axes, dtype=object)
 
 
@@ -375,7 +383,8 @@ def _plot_time(comparison: Comparison, problem: str, colours: dict[str, str], ax
     runs = _runs(comparison, problem)
     curves = {s: [_curve(r, row["seconds"]) for row, r in group if len(r.history)]
               for s, group in runs.items()}
-    seen = [np.array(_bounds(runs))]
+    bounds = _bounds(runs)
+    seen = [np.array(bounds)]
     for solver, group in runs.items():
         colour = colours[solver]
         if curves[solver]:
@@ -384,29 +393,51 @@ def _plot_time(comparison: Comparison, problem: str, colours: dict[str, str], ax
             value = min(r.objective for _, r in group)
             seen.append(np.array([value]))
             ax.axhline(value, color=colour, linestyle=":", linewidth=1.8, label=solver)
-    _bound_line(ax, _bounds(runs))
+    _bound_line(ax, bounds)
     _scales(ax, np.concatenate(seen))
-    ax.legend(fontsize=8, framealpha=0.9)
 
 
 def _median_curve(ax: Any, curves: list[tuple[Floats, Floats]], solver: str,
                   colour: str) -> Floats:
-    """Draw the median of step curves and their range; return the values that are drawn.
+    """Draw step curves and their median; return all objectives.
 
-    A run that has not finished its first step counts as infinite.
+    The median counts runs in their first step as infinite, and is drawn from when three in four
+    have done that until most have ended: single slow runs would stretch it.
     """
-    start, end = min(float(t[0]) for t, _ in curves), max(float(t[-1]) for t, _ in curves)
+    first, last = sorted(float(t[0]) for t, _ in curves), sorted(float(t[-1]) for t, _ in curves)
+    start, end = first[3 * len(curves) // 4], last[len(curves) // 2]
     grid = np.geomspace(start, max(end, start * 1.001), 300)
     values = np.array([np.append(np.inf, v)[np.searchsorted(t, grid, side="right")]
                        for t, v in curves])
     middle = np.sort(values, axis=0)[len(curves) // 2]
-    middle[~np.isfinite(middle)] = np.nan
-    ax.plot(grid, middle, color=colour, linewidth=2, label=solver, drawstyle="steps-post")
-    ax.plot(grid[-1:], middle[-1:], "o", color=colour, markersize=5)
-    if len(curves) > 1:
-        ax.fill_between(grid, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.15,
-                        linewidth=0, step="post", where=np.isfinite(values).all(axis=0))
-    return np.asarray(values.ravel())
+    ax.plot(grid, middle, color=colour, linewidth=2.2, label=solver, drawstyle="steps-post",
+            zorder=3)
+    ax.plot(grid[-1:], middle[-1:], "o", color=colour, markersize=5, zorder=3)
+    for t, v in curves if len(curves) > 1 else []:
+        ax.step(t, v, where="post", color=colour, linewidth=0.7, alpha=0.7)
+        ax.plot(t[-1:], v[-1:], "o", color=colour, markersize=3, alpha=0.7)
+    return np.concatenate([v for _, v in curves])
+
+
+def _time_legend(comparison: Comparison, axes: list[Any], beside: bool) -> None:
+    """Say what the lines are: in each axes, or once to the right of the last."""
+    if not beside:
+        for ax in axes:
+            ax.legend(fontsize=8, framealpha=0.9)
+        return
+    entries: dict[str, Any] = {}
+    for ax in axes:
+        for line, name in zip(*ax.get_legend_handles_labels(), strict=True):
+            bound = name.startswith("lower bound ") and len(axes) > 1  # it differs then
+            entries.setdefault("lower bound" if bound else name, line)
+    most = max(len(group) for p in comparison.problems for group in _runs(comparison, p).values())
+    figure = axes[0].figure
+    width, height = figure.get_size_inches()
+    figure.set_size_inches(width + 0.7 + 0.07 * max(map(len, entries)), height)
+    axes[-1].legend(entries.values(), entries.keys(), loc="upper left", bbox_to_anchor=(1.02, 1.0),
+                    borderaxespad=0.0, frameon=False, fontsize=9, title_fontsize=9,
+                    alignment="left", title=f"thick: median of {most} runs\nthin: each run"
+                    if most > 1 else None)
 
 
 def _plot_box(comparison: Comparison, problem: str, colours: dict[str, str], ax: Any) -> None:

@@ -60,12 +60,20 @@ class History:
 
 @dataclass(frozen=True)
 class Certificate:
-    """A dual point: whoever holds the problem can recompute the bound from it, without a solver."""
+    """A dual point: whoever holds the problem can recompute the bound from it, without a solver.
+
+    ``of`` is the problem that it bounds, or the fingerprint of that.
+    """
 
     kind: str
     options: dict[str, Any]
     duals: dict[str, Any]
-    fingerprint: str
+    of: Any = field(repr=False)
+
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint of the problem, computed when it is asked for."""
+        return str(self.of if isinstance(self.of, str) else self.of.fingerprint)
 
 
 @dataclass(frozen=True)

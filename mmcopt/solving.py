@@ -98,7 +98,7 @@ class Solver(ABC):
 
     def certificate(self, f: Any, run: Run) -> Certificate | None:
         """A bound that the best run has proved, or None to take the cheap ones."""
-        return None if run.duals is None else Certificate("own", {}, run.duals, f.fingerprint)
+        return None if run.duals is None else Certificate("own", {}, run.duals, f)
 
     def solve(self, problem: Formulation, **options: Any) -> Result:
         """Solve a problem; the options are those of `mmcopt.solve`."""
@@ -422,7 +422,7 @@ def _finish(problem: Any, solver: Solver, runs: list[Run], budget: Budget,
     result = cheap_bound(result, solver.certificate(problem, best))
     if result.gap is not None and result.gap <= gap_tol and result.certificate is not None:
         result = replace(result, status=Status.CERTIFIED)
-    caution = problem.caution(best.point)
+    caution = problem.caution(best.point, labels, objective)
     if caution is not None:
         warnings.warn(f"{type(problem).__name__}: {caution}", stacklevel=3)
     return replace(result, message=result.status.value + ("" if caution is None else

@@ -185,7 +185,7 @@ class BranchAndBound(Solver):
         """The tree."""
         if run.duals is None:
             return None
-        return Certificate("branch-and-bound", {}, run.duals, f.fingerprint)
+        return Certificate("branch-and-bound", {}, run.duals, f)
 
     # ------------------------------------------------------------ one node
 

@@ -77,7 +77,7 @@ class BruteForce(Solver):
         """The enumeration itself, when it was complete."""
         if run.status is not Status.CONVERGED:
             return None
-        return Certificate("enumeration", {}, {}, f.fingerprint)
+        return Certificate("enumeration", {}, {}, f)
 
     @staticmethod
     def _progress(lq: LabelQuadratic, state: _Scan) -> Progress:

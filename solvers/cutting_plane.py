@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,6 +11,9 @@ from numpy.typing import NDArray
 
 from mmcopt.capabilities import Capability, Separation
 from mmcopt.checks import choice, hyper, integer, real
+from mmcopt.cuts import PairCuts
+from mmcopt.features import Features
+from mmcopt.margins import Hinge
 from mmcopt.result import Status
 from mmcopt.solving import Progress, Solver
 
@@ -59,7 +63,7 @@ class CuttingPlane(Solver):
     master: str = hyper("alternating", choice("alternating", *MASTERS), "what solves the masters")
     alpha: float = hyper(1e-4, real(0), "relative fall of the objective that ends the masters")
     max_cuts: int = hyper(300, integer(1), "cuts after which it gives up")
-    max_masters: int = hyper(100, integer(1), "masters of one step at most")
+    max_masters: int = hyper(3, integer(1), "masters of one step at most")
 
     def refuses(self, f: Any) -> str | None:
         reason = super().refuses(f)
@@ -76,10 +80,8 @@ class CuttingPlane(Solver):
         return reason
 
     def prepare(self, f: Any) -> None:
-        from mmcopt.masters import solve_master
-
-        f.offer(Separation).features.scores(np.zeros((1, f.offer(Separation).features.d)))
-        solve_master(np.eye(1), np.ones(1), 1)
+        f.offer(Separation)  # its features are made
+        _compile()
 
     def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
         offer = f.offer(Separation)
@@ -96,18 +98,12 @@ class CuttingPlane(Solver):
 
     def step(self, f: Any, state: _State, rng: np.random.Generator) -> Progress:
         offer, cuts = f.offer(Separation), state.cuts
-        cuts.anchor(state.T, state.W)
+        if not len(cuts):
+            cuts.anchor(state.T, state.W)
         cuts.add(state.T)
-        state.a = np.insert(state.a, len(cuts) - 1, 0.0)
-        before = np.inf
-        for _ in range(self.max_masters):
-            moved = self._master(offer, state)
-            reached = cuts.value(state.W)
-            now = offer.objective(state.W, reached)
-            state.rises += now > before + RISE * (1.0 + abs(before))
-            if moved == 0 or before - now <= self.alpha * abs(now):
-                break
-            before = now
+        j = len(cuts) - 1
+        state.a = np.concatenate((state.a[:j], [0.0], state.a[j:]))
+        reached = self._masters(offer, state)
         risk = cuts.risk(state.T)
         if risk - reached <= self.epsilon:
             state.end = Status.CONVERGED
@@ -129,6 +125,28 @@ class CuttingPlane(Solver):
     def outcome(self, f: Any, state: _State) -> Status | None:
         return state.end
 
+    def _masters(self, offer: Separation, state: _State) -> float:
+        """Solve masters until they have converged; the largest cut at the last W."""
+        cuts, before, reached = state.cuts, np.inf, 0.0
+        if cuts.compiled and not offer.blocks and self.master == "alternating":
+            rows = np.empty((0, cuts.G.shape[1])) if offer.balance is None \
+                else np.vstack([offer.balance, -offer.balance])
+            state.W, state.T = np.empty_like(state.W), np.empty_like(state.T)
+            count, rises, reached = cuts.descend(
+                offer.beta, rows, np.full(len(rows), -offer.limit), self.alpha, self.max_masters,
+                state.W, state.T, state.a)
+            state.masters, state.rises = state.masters + count, state.rises + rises
+            return float(reached)
+        for _ in range(self.max_masters):
+            moved = self._master(offer, state)
+            reached = cuts.value(state.W)
+            now = offer.objective(state.W, reached)
+            state.rises += now > before + RISE * (1.0 + abs(before))
+            if moved == 0 or before - now <= self.alpha * abs(now):
+                break
+            before = now
+        return float(reached)
+
     def _master(self, offer: Separation, state: _State) -> int:
         """Solve the master and move the anchor there; how many samples it has relabelled."""
         cuts = state.cuts
@@ -149,7 +167,8 @@ class CuttingPlane(Solver):
 
     def _blocks(self, offer: Separation, state: _State, rows: Floats, b: Floats) -> Floats:
         """Solve a master with weighted blocks of columns; its W."""
-        from mmcopt.masters import ascend_blocks, conic_master
+        from mmcopt.masters import conic_master
+        from mmcopt.planes import ascend_blocks
 
         shaped = rows.reshape(len(rows), offer.k, -1)
         blocks = offer.blocks or (slice(None),)
@@ -165,6 +184,15 @@ class CuttingPlane(Solver):
         for part, block, weight in zip(parts, blocks, state.weights, strict=True):
             W[:, block] = (weight / offer.beta) * (state.a @ part).reshape(offer.k, -1)
         return W
+
+
+@functools.cache
+def _compile() -> None:
+    """Compile the loops of a step, on two samples."""
+    T, rows = np.eye(2), Features(np.eye(2), center=False, normalize=False, owner="")
+    cuts = PairCuts(rows, 2, Hinge(), np.arange(2))
+    cuts.add(T)
+    cuts.descend(1.0, np.empty((0, 4)), np.empty(0), 0.0, 1, np.eye(2), T, np.zeros(1))
 
 
 def _balanced(offer: Separation, W: Floats) -> Floats:

@@ -147,7 +147,7 @@ class Memetic(LabelSearch):
         lq = f.offer(LabelQuadratic)
         if run.status is not Status.CONVERGED or enumeration.count_labelings(lq) > TINY:
             return None
-        return Certificate("enumeration", {}, {}, f.fingerprint)
+        return Certificate("enumeration", {}, {}, f)
 
     # ------------------------------------------------------------ members and children
 

@@ -1,6 +1,7 @@
 """Every script in examples/ runs, quickly, and ends with a table that shows a bound."""
 
 import ast
+import os
 import pathlib
 import re
 import runpy
@@ -12,6 +13,7 @@ import pytest
 from mmcopt import registry
 
 ROOT = pathlib.Path(__file__).parents[1]
+DATA = os.environ.get("MMCOPT_DATA")
 SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
 ASIDE = {"your_own": {"mmcopt.checks", "mmcopt.solving"},  # what a solver is written with
          "proved_optimum": {"mmcopt.proofs"}}
@@ -43,9 +45,10 @@ def run(monkeypatch, tmp_path, capsys):
 
 def test_there_is_one_script_for_each_idea():
     assert {p.stem for p in SCRIPTS} >= {
-        "a_million_points", "choosing_domains", "choosing_parameters", "compare_solvers", "compose",
-        "evommc", "how_good_is_kmeans", "kmeans_in_the_table", "mkc_weights", "own_constraint",
-        "printed_cut", "proved_optimum", "relaxation_ladder", "sgd_lmsvc", "umc_rls", "your_own"}
+        "a_million_points", "choosing_domains", "choosing_parameters", "compare_margin_solvers",
+        "compare_solvers", "compose", "evommc", "how_good_is_kmeans", "kmeans_in_the_table",
+        "mkc_weights", "own_constraint", "printed_cut", "proved_optimum", "relaxation_ladder",
+        "sgd_lmsvc", "text", "umc_rls", "your_own"}
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda p: p.stem)
@@ -66,6 +69,49 @@ def test_the_comparison_of_solvers_draws_pictures(run, tmp_path):
     pictures = sorted(p.name for p in (tmp_path / "runs").iterdir())
     assert pictures == ["compare_solvers-box.png", "compare_solvers-time.png"]
     assert all(f"runs/{name}" in out for name in pictures)
+
+
+@pytest.mark.parametrize("name", ["compare_margin_solvers", "mkc_weights"])
+def test_a_script_about_margins_draws_one_picture(run, name, tmp_path):
+    pytest.importorskip("matplotlib")
+    assert f"wrote runs/{name}.png" in run(ROOT / "examples" / f"{name}.py")
+    assert [p.name for p in (tmp_path / "runs").iterdir()] == [f"{name}.png"]
+
+
+def test_one_bound_holds_for_all_solvers_of_a_margin_problem(run):
+    out = run(ROOT / "examples" / "compare_margin_solvers.py")
+    rows = re.findall(r"^(\S.*?)  +(\d+) +(\S+) +(\S+) +\d+ % +\S+ +(\S+) +\S+ % ", out, re.M)
+    assert [row[0] for row in rows] == [
+        "cutting planes, pair cuts", "cutting planes, printed cuts", "stochastic subgradients",
+        "alternating", "k-means (evaluated)", "alternating from k-means"]
+    assert len({row[4] for row in rows}) == 1
+    assert all(0 < float(bound) < float(best) <= float(mean) for _, _, best, mean, bound in rows)
+
+
+def text_of(out):
+    """Objectives and accuracies of the two lines of the table of examples/text.py."""
+    return {name: (float(objective), float(accuracy)) for name, objective, accuracy in
+            re.findall(r"^(k-means|CPM3C) +(\S+) +\S+ +\S+% +(\S+)%", out, re.M)}
+
+
+def test_text_stays_sparse_and_its_classes_have_words(run):
+    out = run(ROOT / "examples" / "text.py")
+    assert "made up in this script" in out and "Sparse in the problem: True" in out
+    found = text_of(out)
+    assert found["CPM3C"][0] <= found["k-means"][0] and found["CPM3C"][1] > 85
+    assert "word" not in "".join(re.findall(r"^class \d: .*", out, re.M))  # words of topics
+    dense, held = (float(re.search(pattern, out).group(1))
+                   for pattern in (r"(\d+) MB if dense", r"at a time: (\S+) MB"))
+    assert held < dense / 3
+
+
+@pytest.mark.skipif(DATA is None, reason="MMCOPT_DATA is not set")
+def test_text_is_that_of_the_news_where_they_are(run, monkeypatch):
+    monkeypatch.setenv("MMCOPT_DATA", DATA)
+    out = run(ROOT / "examples" / "text.py")
+    assert "3970 articles of four groups of 20-newsgroups" in out
+    assert text_of(out)["CPM3C"][1] > 93
+    assert {"hockey", "baseball", "bike", "car"} <= set(re.findall(r"^class \d: (\w+)", out, re.M))
 
 
 def test_a_problem_and_a_solver_of_the_readers_own_are_treated_like_ours(run):

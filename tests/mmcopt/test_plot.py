@@ -166,6 +166,62 @@ def test_comparison(table, kind, tmp_path):
                                                if r["problem"] == "a")
 
 
+def _raced(objectives, times):
+    """A comparison of one solver whose runs have these histories, row by row."""
+    table = mm.compare(LeastSquares(np.arange(6.0)[:, None]), BruteForce(), seeds=len(times))
+    for i, (values, seconds) in enumerate(zip(objectives, times, strict=True)):
+        rows = [{"restart": 0, "seconds": t, "iteration": j, "objective": v, "best": v}
+                for j, (t, v) in enumerate(zip(seconds, values, strict=True))]
+        table.results[i] = dataclasses.replace(table.results[i], objective=values[-1],
+                                               history=mm.result.History(rows))
+        table.rows[i]["seconds"] = seconds[-1]
+    return table
+
+
+def test_a_race_shows_the_median_and_every_run():
+    values = [[9.0, 5.0], [8.0, 4.0], [7.0, 6.0]]
+    ax = _raced(values, [[0.001, 0.01], [0.001, 0.02], [0.001, 90.0]]).plot("time")
+    median = next(line for line in ax.lines if line.get_label() == "BruteForce")
+    t, v = median.get_data()
+    assert (t[0], t[-1]) == (pytest.approx(0.001), pytest.approx(0.02))  # not that of the slow run
+    assert (v[0], v[-1]) == (8.0, 5.0) and (np.diff(v) <= 0).all()
+    thin = [line for line in ax.lines if line.get_linewidth() < 1]
+    assert [list(line.get_ydata()[:2]) for line in thin] == values
+    assert {line.get_color() for line in thin} == {median.get_color()}
+    assert (ax.get_xscale(), ax.get_xlabel()) == ("log", "time (seconds)")
+    assert "1e" not in "".join(tick.get_text() for tick in ax.get_xticklabels())
+
+
+def test_runs_in_their_first_step_count_as_infinite():
+    ax = _raced([[3.0, 1.0], [8.0, 8.0], [9.0, 9.0], [7.0, 7.0]],
+                [[0.001, 0.5], [0.002, 0.5], [0.1, 0.5], [0.2, 0.5]]).plot("time")
+    t, v = next(line for line in ax.lines if line.get_label() == "BruteForce").get_data()
+    assert t[0] == pytest.approx(0.2) and v[0] == 8.0 and np.isfinite(v).all()
+
+
+def test_the_legend_of_a_race_stands_beside_it(table):
+    left, right = table.plot("time")
+    assert left.get_legend() is None
+    legend = right.get_legend()
+    names = [text.get_text() for text in legend.get_texts()]
+    assert names == ["all", "again", "given", "lower bound"]  # the bounds of two problems differ
+    assert legend.get_title().get_text() == "thick: median of 2 runs\nthin: each run"
+    right.figure.canvas.draw()
+    assert legend.get_window_extent().x0 > right.get_window_extent().x1
+    assert legend.get_window_extent().x1 <= right.figure.bbox.x1
+    mine = plt.subplots(1, 2)[1]
+    given = plot_comparison(table, "time", ax=mine)
+    names = [text.get_text() for text in given[1].get_legend().get_texts()]
+    assert names[:2] == ["all", "again"] and names[2].startswith("lower bound ")
+
+
+def test_a_dozen_solvers_have_a_colour_each(data):
+    solvers = {f"solver {i}": BruteForce() for i in range(12)}
+    ax = mm.compare(LeastSquares(data[0]), solvers, seeds=1).plot("time")
+    assert len({line.get_color() for line in ax.lines if line.get_label() in solvers}) == 12
+    assert "each run" not in ax.get_legend().get_title().get_text()
+
+
 def test_profile_ends_at_the_share_of_hits(table):
     ax = plot_comparison(table, "profile")
     assert [line.get_label() for line in ax.lines] == ["all", "again"]
