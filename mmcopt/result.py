@@ -62,18 +62,20 @@ class History:
 class Certificate:
     """A dual point: whoever holds the problem can recompute the bound from it, without a solver.
 
-    ``of`` is the problem that it bounds, or the fingerprint of that.
+    ``fingerprint`` is that of the problem; when the problem itself is given it is computed as soon
+    as it is asked for, since reading all data may take longer than a fit.
     """
 
     kind: str
     options: dict[str, Any]
     duals: dict[str, Any]
-    of: Any = field(repr=False)
+    fingerprint: Any = field(repr=False)
 
-    @property
-    def fingerprint(self) -> str:
-        """The fingerprint of the problem, computed when it is asked for."""
-        return str(self.of if isinstance(self.of, str) else self.of.fingerprint)
+    def __getattribute__(self, name: str) -> Any:
+        value = super().__getattribute__(name)
+        if name == "fingerprint" and not isinstance(value, str):
+            return value.fingerprint
+        return value
 
 
 @dataclass(frozen=True)
