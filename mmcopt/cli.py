@@ -1,4 +1,4 @@
-"""The command `mmcopt`: parsing, help, and exit codes; the work is in `mmcopt.cli_commands`."""
+"""The command `mmcopt`: parsing, help, and exit codes; `mmcopt.cli_commands` does the work."""
 
 from __future__ import annotations
 
@@ -24,16 +24,19 @@ start here
   mmcopt solve iris --kernel gaussian:width=0.5 cluster a data set
   mmcopt compare moons --solvers shaking,tabu   solvers side by side, each from five seeds
   mmcopt solve moons --certify 20               ... and see the lower bound climb
+  mmcopt solve digits:1,7 --formulation CPM3C   the same by margins; also MKC, with several kernels
+  mmcopt solve moons:n=300,noise=.05 --formulation OneClassHinge      clusters of any shape
   mmcopt describe                               what there is: problems, relaxations, solvers, data
   mmcopt COMMAND --help                         options and more examples
 
 reading the numbers
   objective    what is minimised; lower is better
-  lower bound  no labelling at all can have a lower objective: proved, and checked again
+  lower bound  no labelling (no solution) at all can have a lower objective: proved, and checked
+               again
   gap          (objective - bound) / |objective|: how far from optimal the answer can be at most
   level        a step of the ladder that raises the bound: eig (an eigenvalue), sdp and partition
-               (semidefinite relaxations), +cuts, branch-and-bound, enumeration; what each brought,
-               and when, is shown while it climbs and in a table afterwards
+               (semidefinite relaxations), +cuts, branch-and-bound, enumeration; of margins lifted
+               and joint; what each brought, and when, is shown while it climbs and in a table
 
 exit codes: 0 done, 1 a solver failed, 2 bad input, 130 interrupted (what was done is printed)
 """
@@ -46,7 +49,20 @@ my.libsvm; openml:NAME; or NAME for NAME.npz in the folder that MMCOPT_DATA name
 KERNEL = """\
 kernels: linear, cosine, gaussian:width=0.5 (of the largest distance; or gamma=, sigma=),
 laplacian:gamma=1, polynomial:degree=2,coef0=1; sums and products with numbers:
-gaussian:width=1+0.3*linear; a suffix for large data: gaussian:width=1.nystroem:300"""
+gaussian:width=1+0.3*linear; suffixes: .nystroem:300 for large data, .pca:0.95 for few directions"""
+
+FAMILIES = """\
+problems, and the options they take (mmcopt describe NAME prints their mathematics)
+  labels      LeastSquares  --lam, --kernel, --sizes, --scaling, --no-center   (the default)
+              Diffrac       --kappa, --kernel, --sizes: give sizes, or one cluster is largest
+  margins     CPM3C         --beta, --kernel, --loss, --size-floor, --balance, --no-center,
+                            --no-normalize
+              MKC           --C, --p, and --kernel once for each kernel; the others as CPM3C
+  domains     OneClassHinge --C, --kernel; -k is the number of clusters read from the domain,
+                            without it there are as many as the domain has parts
+              Hypersphere   the same by a smallest sphere
+Margins begin at 10 starts. For three clusters and more these are k-means, and no class may fall
+below .8 of its share. Domains without --kernel take gamma and C from distances between samples."""
 
 SOLVE = f"""\
 examples
@@ -55,8 +71,17 @@ examples
   mmcopt solve my.csv -k 4 --kernel '0.3*linear+gaussian:width=1' --save run.npz --certify 30
   mmcopt solve moons --solver shaking,polish=false --restarts 10 --json
   mmcopt solve gaussians:n=60,distance=2 --solver BranchAndBound    a proof
+  mmcopt solve digits:3,8 --formulation CPM3C --beta 0.1 --certify 20
+  mmcopt solve iris --formulation CPM3C --kernel gaussian:width=0.5 --loss squared-hinge
+  mmcopt solve digits:1,7 --formulation MKC --kernel linear --kernel gaussian:width=0.5 --C 50
+  mmcopt solve moons:n=300,noise=.05 --formulation OneClassHinge --plot domain.png
+  mmcopt solve iris --formulation OneClassHinge -k 3
+  mmcopt solve moons --formulation Hypersphere --kernel gaussian:gamma=20 --C 10 --solver Libsvm
 
---certify climbs the ladder of bounds: eigenvalue, semidefinite relaxations, cuts, branch and bound.
+{FAMILIES}
+
+--certify climbs the ladder of bounds: eigenvalue, semidefinite relaxations, cuts, branch and bound;
+margins have relaxations of their own, and the solvers of domains prove the optimum by themselves.
 Ctrl-C ends the climb and keeps the best so far.
 
 {DATA}
@@ -69,9 +94,14 @@ examples
   mmcopt compare iris --kernel gaussian:width=0.5
   mmcopt compare digits:3,8 --solvers shaking,tabu,memetic --seeds 10 --time-limit 2
   mmcopt compare moons --solvers tabu,length=5,tabu,length=50 --save table.md --certify 30
+  mmcopt compare digits:1,7 --formulation CPM3C
+  mmcopt compare iris --formulation CPM3C --size-floor 0 --solvers cuttingplane,sgd
+  mmcopt compare moons --formulation OneClassHinge --solvers dualcoordinate,sgd
 
 Kernels, matrices and compiled loops are made before the clocks start. --certify raises the bound of
 the problem once, from the best labels found; it holds for the labels of all solvers.
+
+{FAMILIES}
 
 {DATA}
 
@@ -86,6 +116,8 @@ examples
 
 The levels, from cheap to dear: an eigenvalue; semidefinite relaxations (max-cut for two clusters,
 partition for more); the same with cuts; branch and bound; enumeration where the labelings are few.
+Margins have levels of their own, such as lifted, and joint for two clusters of a few hundred
+samples. Domains are convex: their solvers prove the bound.
 The bound is shown as it climbs, and in a table with a row for each level. Ctrl-C keeps the best.
 """
 
@@ -116,17 +148,47 @@ def _add(commands: Any, name: str, about: str, epilog: str = "", **kwargs: Any) 
 
 
 def _problem_options(parser: Any) -> None:
+    """Options of all problems; without a default, so that those of other problems are refused."""
     parser.add_argument("data", metavar="DATA", help="data set; see below")
     group = parser.add_argument_group("problem")
+    group.add_argument("--formulation", default="LeastSquares", metavar="NAME",
+                       help="LeastSquares (the default), Diffrac, CPM3C, MKC, OneClassHinge or "
+                       "Hypersphere; see below")
     group.add_argument("-k", "--clusters", type=int, metavar="K",
-                       help="number of clusters (default: number of classes if known, else 2)")
-    group.add_argument("--kernel", default="gaussian:width=1", metavar="EXPR",
-                       help="kernel expression; see below (default: %(default)s)")
-    group.add_argument("--lam", type=float, default=0.1, metavar="L",
-                       help="regularisation (default: %(default)s)")
-    group.add_argument("--no-center", action="store_true", help="do not centre the kernel")
+                       help="number of clusters (default: number of classes if known, else 2; of "
+                       "domains as many as they have parts)")
+    group.add_argument("--kernel", action="append", metavar="EXPR",
+                       help="kernel expression; see below (default: gaussian:width=1; CPM3C: the "
+                       "features; MKC: linear, polynomial:2, gaussian:width=0.5; domains: chosen)")
+    group.add_argument("--C", type=float, metavar="C", help="weight of the losses: MKC (default: "
+                       "50) and domains (default: chosen with the kernel; beside --kernel 100, "
+                       "Hypersphere 10)")
+    group.add_argument("--no-center", action="store_true", default=None,
+                       help="do not centre the kernel or the features")
+    group = parser.add_argument_group("labels: LeastSquares, Diffrac")
+    group.add_argument("--lam", type=float, metavar="L",
+                       help="regularisation of LeastSquares (default: 0.1)")
+    group.add_argument("--kappa", type=float, metavar="K",
+                       help="regularisation of Diffrac (default: 0.001)")
     group.add_argument("--sizes", metavar="A|LOW:HIGH",
                        help="cluster sizes: 0.2 is within 20 %% of equal, 10:40 from 10 to 40")
+    group.add_argument("--scaling", metavar="sum|mean",
+                       help="of the loss of LeastSquares (default: sum)")
+    group = parser.add_argument_group("margins: CPM3C, MKC")
+    group.add_argument("--beta", type=float, metavar="B",
+                       help="regularisation of CPM3C (default: 0.03)")
+    group.add_argument("--p", type=float, metavar="P",
+                       help="norm of the kernel weights of MKC (default: 2; 1 leaves kernels out)")
+    group.add_argument("--loss", metavar="NAME",
+                       help="hinge (the default), squared-hinge or logistic")
+    group.add_argument("--size-floor", type=float, metavar="S",
+                       help="share of n / K that each class must have (default: 0 for two, 0.8 "
+                       "for more where the solvers take it)")
+    group.add_argument("--balance", type=float, metavar="L",
+                       help="limit on differences of summed scores; beside --no-center, since it "
+                       "holds by itself on centred features")
+    group.add_argument("--no-normalize", action="store_true", default=None,
+                       help="do not scale features, or kernels, to a mean square of 1")
 
 
 def _output_options(parser: Any) -> None:
@@ -144,11 +206,14 @@ def _solve_parser(commands: Any) -> None:
     run.add_argument("--solver", metavar="NAME[,PARAM=VALUE...]",
                      help="default: what the problem recommends")
     run.add_argument("--seed", type=int, default=0, help="default: %(default)s")
-    run.add_argument("--restarts", type=int, default=1, help="default: %(default)s")
+    run.add_argument("--restarts", type=int, metavar="N",
+                     help="starts of which the best is kept (default: 1; of margins 10)")
+    run.add_argument("--init", metavar="NAME", help="random, kmeans, spectral or sdp (default: "
+                     "random; kmeans for margins of three clusters and more)")
     run.add_argument("--time-limit", type=float, metavar="SECONDS", help="for all, in total")
     run.add_argument("--jobs", type=int, metavar="N", help="restarts at once, in threads")
     out = p.add_argument_group("output")
-    out.add_argument("--out", metavar="FILE.csv", help="write the labels, one a line")
+    out.add_argument("--out", metavar="FILE.csv", help="write the clusters, one a line")
     out.add_argument("--save", metavar="RUN.npz", help="write everything, for mmcopt certify")
     _output_options(out)
 
@@ -157,8 +222,9 @@ def _compare_parser(commands: Any) -> None:
     p = _add(commands, "compare", "solvers side by side on a data set", COMPARE)
     _problem_options(p)
     run = p.add_argument_group("search")
-    run.add_argument("--solvers", default="Shaking,Evolutionary,Tabu,Memetic",
-                     metavar="A,B[,PARAM=VALUE]...", help="default: %(default)s")
+    run.add_argument("--solvers", metavar="A,B[,PARAM=VALUE]...",
+                     help="default: Shaking,Evolutionary,Tabu,Memetic for problems of labels, "
+                     "those that fit for the others")
     run.add_argument("--seeds", type=int, default=5, metavar="N",
                      help="runs of each solver (default: %(default)s)")
     run.add_argument("--time-limit", type=float, metavar="SECONDS", help="for each run")
@@ -171,6 +237,7 @@ def _compare_parser(commands: Any) -> None:
 def _other_parsers(commands: Any) -> None:
     p = _add(commands, "describe", "what a problem, a relaxation, a solver or a data set is",
              "examples\n  mmcopt describe\n  mmcopt describe LeastSquares\n"
+             "  mmcopt describe CPM3C\n"
              "  mmcopt describe sdp+cuts\n  mmcopt describe shaking\n"
              "  mmcopt describe digits:3,8\n\n" + DATA)
     p.add_argument("name", nargs="?", metavar="FORMULATION|KIND|SOLVER|DATA",
@@ -223,7 +290,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not hasattr(args, "command"):
         parser.print_help()
         return DONE
-    module = "mmcopt.cli_demo" if args.command == "demo" else "mmcopt.cli_commands"
+    alone = args.command in ("demo", "describe")
+    module = f"mmcopt.cli_{args.command if alone else 'commands'}"
     try:
         return int(getattr(importlib.import_module(module), args.command)(args))
     except KeyboardInterrupt:

@@ -1,10 +1,9 @@
-"""The commands of `mmcopt` besides the demo; each takes the parsed arguments, returns a code."""
+"""The commands of `mmcopt`: each takes the parsed arguments and returns an exit code."""
 
 from __future__ import annotations
 
 import dataclasses
 import importlib
-import inspect
 import pathlib
 import sys
 from argparse import Namespace
@@ -12,33 +11,29 @@ from typing import Any
 
 import numpy as np
 
-from mmcopt import datasets, metrics, registry, saving
-from mmcopt.checks import is_sparse, optional, real
-from mmcopt.cli_input import parse_kernel, parse_sizes, parse_solvers
+from mmcopt import saving
+from mmcopt.checks import real
+from mmcopt.cli_input import parse_solvers
 from mmcopt.cli_ladder import LadderWatch, climb, show_ladder, thinned
-from mmcopt.cli_show import LiveWatch, note, say, show_json, show_table
+from mmcopt.cli_problem import Task
+from mmcopt.cli_report import (
+    Answer,
+    in_options,
+    numbers,
+    problem_facts,
+    sentence_on_bound,
+    sentence_on_ladder,
+    show,
+    show_notes,
+)
+from mmcopt.cli_show import LiveWatch, heard, note, say, show_json, show_table
 from mmcopt.comparing import compare as run_comparison
 from mmcopt.comparison import check_suffix
-from mmcopt.errors import DataError, MMCError, ParameterError
-from mmcopt.result import Result, Status
+from mmcopt.errors import BackendError, DataError, ParameterError
+from mmcopt.result import Status
 from mmcopt.solving import solve as run_solver
-from mmcopt.tables import cell
 
 DONE, FAILED, INTERRUPTED = 0, 1, 130
-
-
-def sentence_on_bound(result: Result) -> str:
-    """Say in plain words what the bound of a result proves."""
-    if not result.feasible:
-        return (f"The labels break the constraints (violation {result.violation:g}), so their "
-                "objective says nothing about the optimum.")
-    if result.lower_bound is None:
-        return "No lower bound is known, so nothing is said about how far from optimal this is."
-    if result.status is Status.CERTIFIED:
-        return (f"Optimal: no labelling has an objective below {result.lower_bound:.6g}, "
-                "which is proved.")
-    return (f"The optimum lies between {result.lower_bound:.6g} and {result.objective:.6g}: no "
-            "labelling at all can be below the bound, which is proved.")
 
 
 # ---------------------------------------------------------------- problems and files
@@ -58,40 +53,6 @@ def _check_picture(path: str | None) -> None:
     if path is not None and not path.lower().endswith(PICTURES):
         raise ParameterError(f"--plot: the file name must end in {', '.join(PICTURES)}; "
                              f"got {path!r}.")
-
-
-def _problem(args: Namespace) -> tuple[Any, Any, str]:
-    """Build the problem; return it with the known classes and a line about k."""
-    optional(real(0)).check("--certify", "seconds", args.certify)
-    kernel, sizes = parse_kernel(args.kernel), parse_sizes(args.sizes)
-    X, y = datasets.load(args.data)
-    classes = None if y is None else len(np.unique(y))
-    k, why = args.clusters, "as asked"
-    if k is None and classes is not None and classes >= 2:
-        k, why = classes, "the number of known classes; choose with -k"
-    elif k is None:
-        k, why = 2, "no classes are known; choose with -k"
-    least_squares: Any = registry.formulation("LeastSquares")
-    problem = least_squares(X, k, kernel=kernel, lam=args.lam, center=not args.no_center,
-                            sizes=sizes)
-    n, d = X.shape
-    return problem, y, f"{args.data}: {n} samples, {d} features; {k} clusters ({why})"
-
-
-def _scores(y: Any, labels: Any) -> dict[str, float]:
-    if y is None or labels is None:
-        return {}
-    return {"ari": metrics.adjusted_rand_index(y, labels),
-            "accuracy": metrics.accuracy(y, labels)}
-
-
-def _facts(result: Result) -> dict[str, Any]:
-    """Return the numbers of a result, for JSON."""
-    return {"solver": result.solver, "status": result.status.name.lower(),
-            "message": result.message, "objective": result.objective,
-            "lower_bound": result.lower_bound, "gap": result.gap,
-            "absolute_gap": result.absolute_gap, "violation": result.violation,
-            "certificate": None if result.certificate is None else result.certificate.kind}
 
 
 def _picture(draw: Any, path: str) -> None:
@@ -116,67 +77,50 @@ def solve(args: Namespace) -> int:
     chosen = None if args.solver is None else parse_solvers(args.solver)
     if chosen is not None and len(chosen) != 1:
         raise ParameterError("--solver takes one solver; mmcopt compare takes several.")
-    problem, y, about = _problem(args)
-    if not args.json:
-        say(about)
-        if args.verbose:
-            say("", problem, "")
-    live = sys.stderr.isatty() and not args.json
-    result = run_solver(problem, chosen[0] if chosen else None, seed=args.seed,
-                        restarts=args.restarts, time_limit=args.time_limit, n_jobs=args.jobs,
-                        progress=live)
-    interrupted = result.status is Status.INTERRUPTED
-    if args.certify is not None and not interrupted:
-        result, interrupted = climb(result, args.certify, quiet=args.json)
-    _write_labels(args.out, result)
+    task = Task(args, chosen)
+    _introduce(args, task)
+    options = task.search(args)
+    live, failed = sys.stderr.isatty() and not args.json, None
+    with heard() as warned:
+        result = run_solver(task.problem, chosen[0] if chosen else None, seed=args.seed,
+                            time_limit=args.time_limit, n_jobs=args.jobs, progress=live,
+                            **options)
+        interrupted = result.status is Status.INTERRUPTED
+        if args.certify is not None and not interrupted:
+            try:
+                result, interrupted = climb(result, args.certify, quiet=args.json)
+            except BackendError as e:  # what was found before is shown all the same
+                failed = f"raising the bound failed: {' '.join(str(e).split())}"
+    answer = Answer(task, result)
+    answer.add([*warned, failed])
+    if args.certify is not None and not interrupted and failed is None:
+        answer.add([sentence_on_ladder(result)])
+    _write_labels(args.out, answer.labels)
     if args.save:
         result.save(args.save)
     if args.plot:
-        _picture(result.plot, args.plot)
+        _picture(answer.plot, args.plot)
     if args.json:
-        show_json(_solve_facts(args, problem, result, y))
+        show_json(answer.facts(args))
     else:
-        _show_result(args, result, y)
+        show(args, answer, options["restarts"])
         if interrupted:
             say("Interrupted: these are the best labels so far.")
-    return INTERRUPTED if interrupted else DONE
+    return INTERRUPTED if interrupted else FAILED if failed else DONE
 
 
-def _solve_facts(args: Namespace, problem: Any, result: Result, y: Any) -> dict[str, Any]:
-    return {"data": args.data, "problem": type(problem).__name__, "n": problem.n,
-            "k": problem.n_clusters, "kernel": repr(problem.kernel), "lam": problem.lam,
-            "seed": args.seed, **_facts(result), **_scores(y, result.labels),
-            "sizes": np.bincount(problem.labels(result.point), minlength=problem.n_clusters),
-            "timing": result.timing, "ladder": thinned(result.ladder), "labels": result.labels}
+def _introduce(args: Namespace, task: Task) -> None:
+    """Say what is about to be solved."""
+    if not args.json:
+        say(*task.about)
+        if args.verbose:
+            say("", task.problem, "")
 
 
-def _write_labels(path: str | None, result: Result) -> None:
-    if path is not None and result.labels is not None:
-        text = "\n".join(["label", *map(str, np.asarray(result.labels).tolist())])
+def _write_labels(path: str | None, labels: Any) -> None:
+    if path is not None and labels is not None:
+        text = "\n".join(["label", *map(str, np.asarray(labels).tolist())])
         pathlib.Path(path).write_text(text + "\n", encoding="utf-8")
-
-
-def _show_result(args: Namespace, result: Result, y: Any) -> None:
-    f = result.formulation
-    sizes = np.bincount(f.labels(result.point), minlength=f.n_clusters)
-    seconds = sum(result.timing.values())
-    lines = [("solver", f"{result.solver}: {result.status}, {seconds:.2f} s"),
-             ("objective", f"{result.objective:.6g}"),
-             ("lower bound", cell("bound", result.lower_bound)),
-             ("gap", cell("gap", result.gap)),
-             ("sizes", ", ".join(map(str, sizes.tolist())))]
-    scores = _scores(y, result.labels)
-    if scores:
-        lines.append(("against the known classes", f"ARI {scores['ari']:.3f}, accuracy "
-                      f"{cell('accuracy', scores['accuracy'])}"))
-    if args.verbose:
-        lines += [(f"seconds: {phase}", f"{t:.3f}") for phase, t in result.timing.items()]
-    lines += [(what, path) for what, path in (("labels in", args.out), ("run saved in", args.save),
-                                              ("picture in", args.plot)) if path]
-    width = max(len(name) for name, _ in lines)
-    say(*(f"  {name:<{width}}  {text}" for name, text in lines))
-    show_ladder(result.ladder)
-    say(sentence_on_bound(result))
 
 
 # ---------------------------------------------------------------- compare
@@ -188,30 +132,34 @@ def compare(args: Namespace) -> int:
     _check_picture(args.plot)
     if args.save:
         check_suffix(args.save)
-    solvers = parse_solvers(args.solvers)
-    problem, y, about = _problem(args)
-    if not args.json:
-        say(about)
-        if args.verbose:
-            say("", problem, "")
+    named = None if args.solvers is None else parse_solvers(args.solvers)
+    task = Task(args, named)
+    _introduce(args, task)
     live = False if args.json else LiveWatch()
-    table = run_comparison({args.data: problem}, solvers, seeds=args.seeds, y=y,
-                           time_limit=args.time_limit, n_jobs=args.jobs, progress=live)
-    if args.certify is not None and not table.interrupted:
-        with LadderWatch(args.certify, quiet=args.json) as watch:
-            table.certify(time_limit=args.certify, progress=watch)
+    with heard() as warned:
+        table = run_comparison({args.data: task.problem}, named or task.rivals(),
+                               seeds=args.seeds, y=task.classes, time_limit=args.time_limit,
+                               n_jobs=args.jobs, progress=live)
+        if args.certify is not None and not table.interrupted:
+            with LadderWatch(args.certify, quiet=args.json) as watch:
+                table.certify(time_limit=args.certify, progress=watch)
+    found = table.best(args.data)
+    notes = [f"in some runs: {in_options(text)}" for text in warned]
+    if args.certify is not None and found is not None and not table.interrupted:
+        notes += filter(None, [sentence_on_ladder(found)])
     if args.save:
         table.save(args.save)
     if args.plot and any(r is not None for r in table.results):
         _picture(table.plot, args.plot)
+    ladder = table.ladders.get(args.data, ())
     if args.json:
-        show_json({"data": args.data, "n": problem.n, "k": problem.n_clusters,
-                   "ladder": thinned(table.ladders.get(args.data, ())), **table.as_dict()})
+        show_json({"data": args.data, **problem_facts(task.problem), "ladder": thinned(ladder),
+                   **table.as_dict(), "notes": [*table.notes(), *notes]})
     else:
         show_table(table.summary(), table.shown())
         say(*table.notes())
-        show_ladder(table.ladders.get(args.data, ()))
-        found = table.best(args.data)
+        show_ladder(ladder)
+        show_notes(notes)
         if found is not None:
             say(sentence_on_bound(found))
     if table.interrupted:
@@ -243,8 +191,8 @@ def certify(args: Namespace) -> int:
         _picture(lambda: after.plot(kind="ladder"), args.plot)
     code = INTERRUPTED if interrupted else DONE if again else FAILED
     if args.json:
-        show_json({"run": args.run, "verified": bool(again), "before": _facts(before),
-                   "after": _facts(after), "ladder": thinned(after.ladder),
+        show_json({"run": args.run, "verified": bool(again), "before": numbers(before),
+                   "after": numbers(after), "ladder": thinned(after.ladder),
                    "checks": [dataclasses.asdict(c) for c in again.checks]})
         return code
     say(f"{args.run}: {before.summary()}", "", "checked again, without any solver:",
@@ -256,6 +204,7 @@ def certify(args: Namespace) -> int:
     show_ladder(after.ladder)
     if "better labels" in after.message:
         say(f"Note: {after.message}.")
+    show_notes([text for text in [sentence_on_ladder(after)] if text])
     say(sentence_on_bound(after))
     if interrupted:
         say("Interrupted: this is the best bound so far.")
@@ -279,102 +228,3 @@ def reproduce(args: Namespace) -> int:
     if args.json:
         show_json(found)
     return DONE
-
-
-# ---------------------------------------------------------------- describe
-
-
-def describe(args: Namespace) -> int:
-    """Describe a formulation, a relaxation, a solver or a data set, or list them all."""
-    if args.name is None:
-        _list_all()
-        return DONE
-    kinds = {**{n.lower(): c for n, c in registry.formulations().items()},
-             **{n.lower(): c for n, c in registry.solvers().items()}, **registry.relaxations()}
-    cls = kinds.get(args.name.lower())
-    if cls is None:
-        _describe_data(args.name)
-    elif cls.__name__ in registry.solvers():
-        _describe_solver(cls)
-    elif getattr(cls, "kind", ""):
-        _describe_relaxation(cls)
-    else:
-        _describe_formulation(cls)
-    return DONE
-
-
-def _first_line(cls: Any) -> str:
-    return (inspect.getdoc(cls) or "").partition("\n")[0]
-
-
-def _list_all() -> None:
-    problems = {n: c for n, c in registry.formulations().items() if not getattr(c, "kind", "")}
-    for title, table in (("problems", problems),
-                         ("relaxations, which bound problems", registry.relaxations()),
-                         ("solvers", registry.solvers())):
-        say(f"{title}:")
-        width = max(map(len, table))
-        say(*(f"  {name:<{width}}  {_first_line(cls)}" for name, cls in table.items()), "")
-    say("data:", "  " + ", ".join(datasets.names()),
-        "  or file.csv, file.npz, file.libsvm, openml:NAME", "",
-        "mmcopt describe NAME tells more about each of them.")
-
-
-def _describe_formulation(cls: Any) -> None:
-    say(cls.__name__, "", inspect.getdoc(cls), "")
-    examples = cls.examples()
-    if examples:
-        say("A small instance, as it prints itself:", "", examples[0], "")
-        _say_solvers(cls, examples[0])
-        kinds = examples[0].relaxations()
-        if kinds.kinds:
-            say("", "Relaxations of it, problem.relax(kind); mmcopt describe KIND tells more:", "",
-                kinds)
-
-
-def _say_solvers(cls: Any, example: Any) -> None:
-    say(f"Solvers (the default is {cls.default_solver}), and why the others do not fit it:", "",
-        registry.fits(example))
-
-
-def _describe_relaxation(cls: Any) -> None:
-    say(f"{cls.kind}: {cls.__name__}", "", inspect.getdoc(cls), "")
-    if cls.tightness:
-        say(f"How tight: {cls.tightness}.")
-    if not cls.bounds_problem:
-        say("It bounds a relative of the problem and not the problem itself.")
-    say(f"In Python: relaxed = problem.relax({cls.kind!r}); mm.solve(relaxed).lower_bound", "")
-    examples = cls.examples()
-    if examples:
-        say("A small instance, as it prints itself:", "", examples[0], "")
-        _say_solvers(cls, examples[0])
-
-
-def _describe_solver(cls: Any) -> None:
-    say(cls.__name__, "", inspect.getdoc(cls), "")
-    rows = [{"parameter": f.name, "default": repr(f.default) if f.default is not
-             dataclasses.MISSING else "", "allowed": f.metadata["rule"].allowed,
-             "meaning": f.metadata["doc"]} for f in dataclasses.fields(cls) if "rule" in f.metadata]
-    if rows:
-        show_table(rows, ["parameter", "default", "allowed", "meaning"])
-    say("Problems:", "", registry.fits(cls))
-
-
-def _describe_data(name: str) -> None:
-    try:
-        X, y = datasets.load(name)
-    except MMCError as e:
-        raise DataError(f"{e} Problems and solvers to describe: "
-                        f"{', '.join([*registry.formulations(), *registry.solvers()])}; "
-                        f"relaxations: {', '.join(registry.relaxations())}.") from e
-    n, d = X.shape
-    kind = f"sparse, {X.nnz / (n * d):.2%} of the entries stored" if is_sparse(X) else str(X.dtype)
-    values = X.data if is_sparse(X) else np.asarray(X)
-    say(f"{name}: {n} samples, {d} features ({kind})",
-        f"  values from {values.min():.6g} to {values.max():.6g}")
-    if y is None:
-        say("  no classes are known; say -k for the number of clusters")
-    else:
-        counts = np.bincount(y)
-        say(f"  {counts.size} classes, of {', '.join(map(str, counts.tolist()))} samples")
-    say("", f"  mmcopt solve {name}", f"  mmcopt compare {name}")

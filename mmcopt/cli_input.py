@@ -1,22 +1,26 @@
-"""What a user types, as kernels, sizes, solvers and problems; parsed here, never evaluated."""
+"""What a user types, as kernels, sizes, losses and solvers; parsed here, never evaluated."""
 
 from __future__ import annotations
 
 import dataclasses
 import difflib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from mmcopt import kernels, registry
 from mmcopt.constraints import Sizes
 from mmcopt.errors import MMCError, ParameterError
+from mmcopt.margins import LOSSES as MARGIN_LOSSES
+from mmcopt.margins import MarginLoss
 
 KERNELS: dict[str, Callable[..., Any]] = {
     "linear": kernels.Linear, "polynomial": kernels.Polynomial, "gaussian": kernels.Gaussian,
     "laplacian": kernels.Laplacian, "cosine": kernels.Cosine, "precomputed": kernels.Precomputed}
-METHODS = {"nystroem": ("rank", "seed"), "centered": (), "normalized": ()}
+METHODS = {"nystroem": ("rank", "seed"), "pca": ("share",), "centered": (), "normalized": ()}
 POSITIONAL = {"polynomial": ("degree", "coef0")}
+LOSSES = {re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower(): cls
+          for name, cls in MARGIN_LOSSES.items()}
 EXAMPLE = "gaussian:width=0.5, linear, polynomial:degree=2,coef0=1, gaussian:width=1+0.3*linear"
 _NUMBER = r"(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?"
 _TOKEN = re.compile(rf"\s*(?:(?P<number>{_NUMBER})|(?P<name>[A-Za-z_]\w*)|(?P<mark>[-+*.:,=()]))")
@@ -88,7 +92,7 @@ class _Reader:
 
     def kernel(self, name: str) -> Any:
         if name not in KERNELS:
-            raise self.error(_unknown("kernel", name, KERNELS))
+            raise self.error(unknown("kernel", name, KERNELS))
         given = self.arguments(POSITIONAL.get(name, ()))
         allowed = [f.name for f in dataclasses.fields(KERNELS[name])]  # type: ignore[arg-type]
         self.check(name, given, allowed)
@@ -99,7 +103,7 @@ class _Reader:
     def method(self, inner: Any) -> Any:
         kind, name = self.peek()
         if kind != "name" or name.lower() not in METHODS:
-            raise self.error(_unknown("kernel method", name, METHODS))
+            raise self.error(unknown("kernel method", name, METHODS))
         self.at += 1
         allowed = METHODS[name.lower()]
         given = self.arguments(allowed)
@@ -143,10 +147,12 @@ class _Reader:
         return sign * (int(word) if word.isdigit() else float(word))
 
 
-def _unknown(kind: str, name: str, table: Any) -> str:
-    close = difflib.get_close_matches(name.lower(), table, 1)
-    hint = f" (did you mean {close[0]}?)" if close else ""
-    return f"no {kind} is called {name!r}{hint}; there are {', '.join(table)}"
+def unknown(kind: str, name: str, table: Iterable[str]) -> str:
+    """Say that nothing has this name, what may have been meant, and what there is."""
+    names = {key.lower(): key for key in table}
+    close = difflib.get_close_matches(name.lower(), names, 1)
+    hint = f" (did you mean {names[close[0]]}?)" if close else ""
+    return f"no {kind} is called {name!r}{hint}; there are {', '.join(names.values())}"
 
 
 def parse_kernel(text: str) -> kernels.Kernel:
@@ -185,6 +191,18 @@ def parse_sizes(text: str | None) -> Sizes | None:
     except ValueError as e:
         raise ParameterError(f"sizes must be a share such as 0.2, or low:high such as 10:40; "
                              f"got {text!r}.") from e
+
+
+def parse_loss(text: str) -> MarginLoss:
+    """Read the name of a loss of margins.
+
+    >>> parse_loss("squared-hinge")
+    SquaredHinge()
+    """
+    name = text.strip().lower().replace("_", "-")
+    if name not in LOSSES:
+        raise ParameterError(f"--loss: {unknown('loss', text, LOSSES)}.")
+    return LOSSES[name]()
 
 
 def _literal(text: str) -> Any:

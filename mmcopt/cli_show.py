@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import time
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mmcopt.comparing import Watch
@@ -21,7 +23,7 @@ def console(*, error: bool = False) -> Any:
     from rich.console import Console
 
     stream = sys.stderr if error else sys.stdout
-    width = None if stream.isatty() else 110
+    width = None if stream.isatty() else 140
     return Console(file=stream, width=width, highlight=False, markup=False, soft_wrap=True)
 
 
@@ -35,12 +37,22 @@ def note(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+@contextlib.contextmanager
+def heard() -> Iterator[list[str]]:
+    """Collect the texts of warnings, each once, which would be printed with paths and code."""
+    texts: list[str] = []
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.filterwarnings("always", category=UserWarning)
+        yield texts
+    texts.extend(dict.fromkeys(str(w.message) for w in seen))
+
+
 def show_json(value: Any) -> None:
     """Print one JSON document to standard output."""
     print(as_json(value), flush=True)
 
 
-WRAPPED = ("problem", "allowed", "meaning", "what it is")  # words; numbers are never broken
+WRAPPED = ("problem", "solver", "allowed", "meaning", "what it is")  # words, not numbers
 
 
 def table_of(rows: Sequence[Row], columns: Sequence[str], title: str | None = None) -> Any:

@@ -1,0 +1,253 @@
+"""From the options of the command line to a problem, with the defaults that suit its family."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from argparse import Namespace
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mmcopt import datasets, registry
+from mmcopt.capabilities import LabelQuadratic, Separation
+from mmcopt.checks import integer, listed, optional, real
+from mmcopt.cli_input import parse_kernel, parse_loss, parse_sizes, parse_solvers, unknown
+from mmcopt.errors import DataError, ParameterError
+from mmcopt.kernel_domain import KernelDomain
+from mmcopt.kernels import Gaussian, Kernel
+
+# Options and the parameters of a constructor that they stand for.
+PARAMETERS = {
+    "clusters": ("n_clusters",), "kernel": ("kernel", "kernels"), "lam": ("lam",),
+    "kappa": ("kappa",), "scaling": ("scaling",), "sizes": ("sizes",), "beta": ("beta",),
+    "C": ("C",), "p": ("p",), "loss": ("loss",), "balance": ("balance",),
+    "size_floor": ("size_floor",), "no_center": ("center",), "no_normalize": ("normalize",),
+}
+SEARCHES = ("Shaking", "Evolutionary", "Tabu", "Memetic")  # compared where points are labels
+CONIC = 500  # samples up to which a conic solver is compared with the others
+DIGITS = 4  # of a gamma and a C that are chosen, so that they can be typed again
+
+
+def clusterings() -> dict[str, Any]:
+    """Formulations that need nothing but samples: no labels, and no problem that they relax."""
+    return {name: cls for name, cls in registry.formulations().items()
+            if not getattr(cls, "kind", "") and _required(cls) == ["X"]}
+
+
+def _required(cls: Any) -> list[str]:
+    arguments = inspect.signature(cls).parameters.values()
+    return [a.name for a in arguments if a.default is a.empty]
+
+
+def clustering(name: str) -> Any:
+    """The formulation that ``--formulation`` names, in any case."""
+    table = clusterings()
+    found = {key.lower(): cls for key, cls in table.items()}.get(name.lower())
+    if found is not None:
+        return found
+    others = {key.lower(): key for key in registry.formulations()}
+    if name.lower() in others:
+        raise ParameterError(f"--formulation: {others[name.lower()]} is not stated for samples "
+                             f"alone, so it clusters no data set; there are {', '.join(table)}.")
+    raise ParameterError(f"--formulation: {unknown('formulation', name, table)}.")
+
+
+# ---------------------------------------------------------------- options
+
+
+def taken(cls: Any) -> dict[str, str]:
+    """Options that a formulation takes, each with the parameter of its constructor."""
+    names = inspect.signature(cls).parameters
+    found = {option: next((p for p in parameters if p in names), None)
+             for option, parameters in PARAMETERS.items()}
+    if issubclass(cls, KernelDomain):  # clusters are read from a domain afterwards
+        found["clusters"] = ""
+    else:
+        found["init"] = ""
+    return {option: parameter for option, parameter in found.items() if parameter is not None}
+
+
+def flags(cls: Any, there: Sequence[str] = (*PARAMETERS, "init")) -> list[str]:
+    """The options that a formulation takes, of those that are ``there``, as they are typed."""
+    return [_flag(option) for option in taken(cls) if option in there]
+
+
+def _flag(option: str) -> str:
+    return "--" + option.replace("_", "-")
+
+
+def parameters(cls: Any, args: Namespace) -> dict[str, Any]:
+    """What was typed, as arguments of a constructor; options of other problems are refused."""
+    known = taken(cls)
+    for option in [*PARAMETERS, "init"]:
+        if option not in known and getattr(args, option, None) is not None:
+            raise ParameterError(f"{cls.__name__} takes no {_flag(option)}; it takes "
+                                 f"{listed(flags(cls, list(vars(args))))}.")
+    given = {known[option]: getattr(args, option) for option in PARAMETERS
+             if option in known and known[option] and getattr(args, option) is not None}
+    given.pop("n_clusters", None)
+    if args.kernel is not None:
+        kernels = [parse_kernel(text) for text in args.kernel]
+        if known["kernel"] == "kernels":
+            given["kernels"] = kernels
+        elif len(kernels) > 1:
+            several = [name for name, c in clusterings().items() if taken(c)["kernel"] == "kernels"]
+            raise ParameterError(f"{cls.__name__} takes one --kernel, which may be a sum such as "
+                                 f"{args.kernel[0]}+{args.kernel[1]}; {listed(several)} takes "
+                                 "several.")
+        else:
+            given["kernel"] = kernels[0]
+    for name, read in (("sizes", parse_sizes), ("loss", parse_loss)):
+        if name in given:
+            given[name] = read(given[name])
+    for name in ("center", "normalize"):  # they are switched off
+        if name in given:
+            given[name] = False
+    return given
+
+
+# ---------------------------------------------------------------- problems
+
+
+class Task:
+    """A problem as it was asked for: with the known classes, and lines that say what it is."""
+
+    def __init__(self, args: Namespace, solvers: Sequence[Any] | None) -> None:
+        optional(real(0)).check("--certify", "seconds", args.certify)
+        cls = clustering(args.formulation)
+        given = parameters(cls, args)
+        self.X, self.y = datasets.load(args.data)
+        self.asked: int | None = args.clusters  # clusters that are read from a domain
+        n, d = self.X.shape
+        if issubclass(cls, KernelDomain):
+            optional(integer(1)).check("--clusters", "K", self.asked)
+            chosen = self._domain(cls, given, getattr(args, "seed", 0))
+            self.problem = cls(self.X, **given)
+            words = "the domain of the samples" + (
+                "" if not chosen else f", {chosen} chosen from their distances")
+        else:
+            k, why = self._clusters(args.clusters)
+            self.problem = self._floored(cls, k, given, solvers)
+            words = f"{k} clusters ({why})"
+        self.about = [f"{args.data}: {n} samples, {d} features; {words}",
+                      described(self.problem)]
+
+    def _clusters(self, asked: int | None) -> tuple[int, str]:
+        classes = None if self.y is None else len(np.unique(self.y))
+        if asked is not None:
+            return asked, "as asked"
+        if classes is not None and classes >= 2:
+            return classes, "the number of known classes; choose with -k"
+        return 2, "no classes are known; choose with -k"
+
+    def _floored(self, cls: Any, k: int, given: dict[str, Any],
+                 solvers: Sequence[Any] | None) -> Any:
+        """Where classes are easily lost, they have a floor, unless a solver asked for forbids it.
+
+        As the estimators do.
+        """
+        if k <= 2 or "size_floor" in given or "size_floor" not in taken(cls):
+            return cls(self.X, n_clusters=k, **given)
+        from mmcopt.margin_estimators import FLOOR
+
+        problem = cls(self.X, n_clusters=k, size_floor=FLOOR, **given)
+        refused = any(s.refuses(problem) is not None for s in solvers or ())
+        return problem.replace(size_floor=0.0) if refused else problem
+
+    def _domain(self, cls: Any, given: dict[str, Any], seed: int) -> str:
+        """Choose kernel and C where no kernel is given, as the estimator does; say what was."""
+        from mmcopt import domain_selection as selection
+        from mmcopt.domain_estimator import CONDENSED
+
+        if "kernel" in given:
+            return ""
+        if self.X.shape[0] > CONDENSED:
+            raise ParameterError(f"{cls.__name__}: kernel and C are chosen for up to {CONDENSED} "
+                                 f"samples, and here are {self.X.shape[0]}; give them, as in "
+                                 "--kernel gaussian:gamma=0.5 --C 300.")
+        sphere = hasattr(cls, "half_space")
+        C = "auto" if sphere else given.get("C", "auto")
+        if not isinstance(C, str):
+            cls.weighs.check(cls.__name__, "C", C)
+        try:
+            found, _ = selection.agreeing_graph(self.X, C=C, seed=seed) if self.asked is None \
+                else selection.given_number(self.X, self.asked, C=C, seed=seed)
+        except DataError as e:
+            if isinstance(C, str):
+                raise
+            raise DataError(f"{cls.__name__}: with --C {C:g} no kernel that was tried gives such "
+                            "a domain; give a larger C, or leave it out.") from e
+        f = found.formulation
+        given["kernel"] = Gaussian(gamma=_rounded(f.kernel.gamma))
+        if "C" in given:
+            return "kernel"
+        # Of the same domain, the weight of the sphere is the inverse of the share nu.
+        given["C"] = max(1.0, _rounded(1.0 / f.nu(found.point))) if sphere else _rounded(f.C)
+        return "kernel and C"
+
+    # ------------------------------------------------------------ how it is solved
+
+    @property
+    def classes(self) -> Any:
+        """Known classes that labels of the problem can be compared with; not those of a domain."""
+        return None if isinstance(self.problem, KernelDomain) else self.y
+
+    def search(self, args: Namespace) -> dict[str, Any]:
+        """Starts of the search: of margins, where no solver is named, as their estimators do."""
+        options: dict[str, Any] = {"init": args.init, "restarts": args.restarts or 1}
+        if args.solver is None and self.problem.offer(Separation) is not None:
+            from mmcopt.margin_estimators import MaxMarginClustering
+
+            options["restarts"] = args.restarts or MaxMarginClustering().restarts
+            if args.init is None:
+                options["init"] = "random" if self.problem.n_clusters == 2 else "kmeans"
+        return options
+
+    def rivals(self) -> list[Any]:
+        """The solvers that are compared when none is named."""
+        if self.problem.offer(LabelQuadratic) is not None:
+            return parse_solvers(",".join(SEARCHES))
+        names = registry.fits(self.problem).names
+        if self.problem.n > CONIC and len(names) > 1:
+            names = [name for name in names if name != "Conic"]
+        return parse_solvers(",".join(names))
+
+
+def _rounded(value: float) -> float:
+    """A number of few digits."""
+    return float(f"{value:.{DIGITS}g}")
+
+
+# ---------------------------------------------------------------- words
+
+
+def constants(problem: Any) -> dict[str, Any]:
+    """Parameters of a problem besides its data."""
+    return {name: value for name, value in problem.params().items()
+            if name not in ("X", "n_clusters", "sample_weight")}
+
+
+def described(problem: Any) -> str:
+    """One line: the formulation and its parameters, flags only where they were changed."""
+    defaults = inspect.signature(type(problem)).parameters
+    shown = []
+    for name, value in constants(problem).items():
+        quiet = value is None or (value == defaults[name].default
+                                  and (isinstance(value, bool | str) or value == 0))
+        if not quiet:
+            shown.append(f"{name} = {_word(value)}")
+    return f"{type(problem).__name__}: {', '.join(shown)}"
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, list | tuple) and all(isinstance(v, Kernel) for v in value):
+        return " | ".join(map(repr, value))
+    if dataclasses.is_dataclass(value) and not isinstance(value, Kernel):
+        given = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+        shown = ", ".join(f"{k}={v!r}" for k, v in given.items() if v is not None)
+        return f"{type(value).__name__}({shown})"
+    return repr(value)
