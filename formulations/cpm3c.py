@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from mmcopt.capabilities import (
     Bounded,
+    InnerFit,
     LiftedMargin,
     MarginRisk,
     Refit,
@@ -18,11 +19,12 @@ from mmcopt.capabilities import (
 )
 from mmcopt.checks import data_matrix, instance, integer, optional, plural, real
 from mmcopt.cuts import LabelCuts, PairCuts, PaperCuts, floored, top_two
-from mmcopt.errors import DataError
+from mmcopt.errors import DataError, ParameterError
 from mmcopt.features import Features, KernelFeatures
 from mmcopt.kernels import Gaussian, Linear, as_kernel
 from mmcopt.margins import Hinge, MarginLoss
 from mmcopt.modeling import Formulation, Statement, cached
+from mmcopt.registry import formulation, solver
 from mmcopt.ridge import Ridge
 
 Floats = NDArray[Any]
@@ -45,15 +47,21 @@ class CPM3C(Formulation):
     For three classes and more the balance does not keep a class from losing all samples.
     ``size_floor`` (ours, not the paper's) asks for that share of n / k in each: a point is then
     (W, labels), and the loss that of those labels, ``l(t_y - max_{q != y} t_q)``.
+
+    ``bias`` is the value of one more feature, the same for all samples and not centred, whose
+    weights are counted in |w_p|^2 like others: at 10 they cost next to nothing. It asks for a
+    balance, without which a class of all samples would be best.
     """
 
     paper = "Zhao et al., CPM3C, eq. 6 and 7"
     default_solver = "CuttingPlane"
+    machine, step = "CrammerSinger", "LinearizedCPM3C"  # what given labels make of it
     p = 2.0  # of the ball of kernel weights, where there are several kernels
 
     def __init__(self, X: Any, n_clusters: int = 2, *, beta: float = 0.03,
                  loss: MarginLoss | None = None, balance: float | None = None, kernel: Any = None,
-                 center: bool = True, normalize: bool = True, size_floor: float = 0.0) -> None:
+                 center: bool = True, normalize: bool = True, size_floor: float = 0.0,
+                 bias: float = 0.0) -> None:
         owner = type(self).__name__
         self.X = data_matrix(X, owner=owner)
         self.n = int(self.X.shape[0])
@@ -72,6 +80,12 @@ class CPM3C(Formulation):
         self.center, self.normalize = bool(center), bool(normalize)
         real(0, 1).check(owner, "size_floor", size_floor)
         self.size_floor = float(size_floor)
+        real(0).check(owner, "bias", bias)
+        if bias and balance is None:
+            raise ParameterError(f"{owner}: a bias without a balance puts all samples into one "
+                                 "class; give a balance, such as .1 times the number of samples, "
+                                 "or bias=0.")
+        self.bias = float(bias)
 
     # ------------------------------------------------------------ data
 
@@ -80,10 +94,11 @@ class CPM3C(Formulation):
         """The features, centred and scaled as asked."""
         owner = type(self).__name__
         if self.kernel is None or isinstance(self.kernel, Linear):
-            return Features(self.X, center=self.center, normalize=self.normalize, owner=owner)
+            return Features(self.X, center=self.center, normalize=self.normalize, owner=owner,
+                            bias=self.bias)
         kernel = self.kernel.centered() if self.center else self.kernel
         kernel = kernel.normalized() if self.normalize else kernel
-        return KernelFeatures(kernel.fit(self.X, owner=owner), owner)
+        return KernelFeatures(kernel.fit(self.X, owner=owner), owner, self.bias)
 
     @property
     def blocks(self) -> tuple[slice, ...]:
@@ -98,7 +113,7 @@ class CPM3C(Formulation):
     @cached
     def balance_rows(self) -> Floats | None:
         """Rows r with r W the sums of ``(w_p - w_q)'x_i``; None where the balance holds anyway."""
-        if self.balance is None or self.center:
+        if self.balance is None or (self.center and not self.bias):
             return None
         total, d = self.features.total(), self.features.d
         rows = np.zeros((len(self.pairs), self.n_clusters, d))
@@ -140,7 +155,7 @@ class CPM3C(Formulation):
         ]
         if self.balance is not None:
             rows.append(("balance", f"|sum_i (w_p - w_q)'x_i| <= {self.balance:g}"
-                         + (", which centring makes empty" if self.center else ""),
+                         + (", which centring makes empty" if self.balance_rows is None else ""),
                          rf"|\sum_i (w_p - w_q)^\top x_i| \le {self.balance:g}"))
         if self.least:
             rows.append(("sizes", f"at least {self.least} samples in each class, "
@@ -151,7 +166,8 @@ class CPM3C(Formulation):
         rows += [
             ("where", f"beta = {self.beta:g}; x " + (f"of the kernel {self.kernel!r}"
              if self.kernel is not None else "the features") + (", " if how else "")
-             + " and ".join(how), ""),
+             + " and ".join(how) + (f", and a constant one of value {self.bias:g}"
+                                    if self.bias else ""), ""),
             ("non-convex", "the largest score may be any class's; convex for given labels", ""),
             ("paper", self.paper, ""),
         ]
@@ -243,23 +259,37 @@ class CPM3C(Formulation):
         along = self.features.scores(rng.standard_normal((1, self.features.d)))[:, 0]
         return (along > np.median(along)).astype(np.int64)
 
-    def _given(self, labels: Ints) -> Any:
-        """The problem of given labels, with the features of this one."""
-        machine = self.restrict(labels)
-        machine._cache["features"] = self.features
-        return machine
-
     def _regressed(self, v: Floats, labels: Ints) -> Floats:
         """W of the regression on targets v."""
         w = self._ridge.weights(v) / 2.0
         return self._stretched(np.stack([-w, w]))
 
+    def _machine(self, name: str, labels: Any) -> Any:
+        """The convex problem of that name for given labels, with the features of this one."""
+        given = {name: value for name, value in self.params().items() if name != "size_floor"}
+        made = formulation(name)(given.pop("X"), labels, given.pop("n_clusters"), **given)
+        made._cache["features"] = self.features
+        return made
+
     def restrict(self, labels: Any) -> Any:
         """The convex problem once every sample has its label."""
-        from mmcopt.formulations.crammer_singer import CrammerSinger
+        return self._machine(self.machine, labels)
 
-        given = {name: value for name, value in self.params().items() if name != "size_floor"}
-        return CrammerSinger(given.pop("X"), labels, given.pop("n_clusters"), **given)
+    def linearize(self, point: Any) -> Any:
+        """The convex problem of a step of the concave-convex procedure at a point (eq. 20).
+
+        It is nowhere below this one and touches it at the point. With a floor on sizes, where the
+        labels stand beside W, that is the problem of these labels.
+        """
+        labels = self.labels(point)
+        return self.restrict(labels) if self.least else self._machine(self.step, labels)
+
+    def fitted(self, labels: Ints) -> Floats:
+        """The best W for given labels, to a relative gap of 1e-6."""
+        from mmcopt.solving import solve
+
+        exact = solver("CuttingPlane")(epsilon=1e-7, alpha=0.0)
+        return np.asarray(solve(self.restrict(labels), exact, seed=0).point)
 
     # ------------------------------------------------------------ offers
 
@@ -273,6 +303,8 @@ class CPM3C(Formulation):
                               self.balance_rows, float(self.balance or 0.0), self._joined,
                               self.weights, regulariser=self.regulariser, scale=self.scale,
                               blocks=self.blocks, p=self.p)
+        if kind is InnerFit:
+            return InnerFit(lambda labels: self._joined(self.fitted(labels), labels))
         if kind is LiftedMargin and isinstance(self.loss, Hinge) and not self.blocks:
             # A floor on sizes leaves fewer points, and margins of given labels are never larger.
             limit = None if self.balance_rows is None else self.balance
@@ -283,7 +315,7 @@ class CPM3C(Formulation):
             return MarginRisk(self.features, self.n_clusters, self.beta, self.loss)
         if kind is Refit and self.n_clusters == 2:
             return Refit(self._ridge.values, self._ridge.shift, self._regressed, self._halves,
-                         lambda labels, rng: labels, restrict=self._given)
+                         lambda labels, rng: labels, restrict=self.restrict)
         return None
 
     def _cuts(self, W: Floats, kind: str, start: Any) -> PairCuts:
@@ -302,15 +334,20 @@ class CPM3C(Formulation):
         return (W, labels) if self.least else W
 
     def reference(self, labels: Ints | None = None) -> Any:
-        """The convex problem of given labels: a Crammer-Singer machine."""
+        """The convex problem of given labels."""
         import cvxpy as cp
 
         W = cp.Variable((self.n_clusters, self.features.d), name="W")
-        limits: list[Any] = []
+        first, limits = self.literal_regulariser(W)
         if self.balance_rows is not None:
-            limits = [cp.abs(self.balance_rows @ cp.vec(W, order="C")) <= self.balance]
-        return cp.Problem(cp.Minimize(self.beta / 2 * cp.sum_squares(W)
-                                      + self.literal_loss(W, labels)), limits)
+            limits.append(cp.abs(self.balance_rows @ cp.vec(W, order="C")) <= self.balance)
+        return cp.Problem(cp.Minimize(first + self.scale * self.literal_loss(W, labels)), limits)
+
+    def literal_regulariser(self, W: Any) -> tuple[Any, list[Any]]:
+        """The first term for a cvxpy variable, and the constraints it needs."""
+        import cvxpy as cp
+
+        return self.beta / 2 * cp.sum_squares(W), []
 
     def literal_loss(self, W: Any, labels: Ints | None) -> Any:
         """The mean loss of a cvxpy variable for given labels, class by class."""

@@ -1,7 +1,8 @@
-"""Multi-class margins with the labels given: what `CPM3C` becomes when restricted."""
+"""Margins with the labels given: what a problem of the hinge family becomes when restricted."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, Self
 
 import numpy as np
@@ -21,7 +22,141 @@ Floats = NDArray[Any]
 Ints = NDArray[np.int64]
 
 
-class CrammerSinger(CPM3C):
+class GivenLabels(CPM3C):
+    """A problem of margins that given labels ``y`` make convex; `_settle` takes them.
+
+    A class of it says what the margin of a sample is (`_margin`), which is concave in the scores,
+    and which weights against classes are dual (`_allowed`).
+    """
+
+    @classmethod
+    @abstractmethod
+    def examples(cls) -> list[Self]:
+        """Tiny instances; a class without is no problem of its own."""
+
+    def _settle(self, y: Any) -> None:
+        owner, k = type(self).__name__, self.n_clusters
+        codes, values = encode_labels(y, self.n, owner=owner)
+        self.y = np.array(y, dtype=np.int64) if np.asarray(y).dtype.kind in "iu" else codes
+        if len(values) > k or self.y.min() < 0 or self.y.max() >= k:
+            raise DataError(f"{owner}: y must hold labels 0..{k - 1} (n_clusters is {k}); got "
+                            f"{values[0]} to {values[-1]}.")
+
+    def _margin(self, T: Floats) -> Floats:
+        """The margins of the samples at scores T."""
+        return self._margins(T, self.y)
+
+    def objective(self, point: Any) -> float:
+        W, T = self.weights(point), self.scores(point)
+        return float(self.scale * (self.regulariser(W) + self.loss.value(self._margin(T)).mean()))
+
+    def caution(self, point: Any, labels: Ints | None = None,
+                value: float | None = None) -> str | None:
+        return None
+
+    def statement(self) -> Statement:
+        whole = super().statement()
+        rows = [row for row in whole.rows if row[0] not in ("non-convex", "paper")]
+        rows += [("given", f"labels y; {self._meaning}", ""), ("paper", self.paper, "")]
+        return Statement(f"{type(self).__name__}: {self.n} samples with given labels, "
+                         f"{self.n_clusters} clusters", tuple(rows))
+
+    _meaning = "t1 is the score of the given class, t2 that of the best other; convex"
+
+    # ------------------------------------------------------------ offers
+
+    def offer(self, kind: type[Any]) -> Any:
+        if kind is Separation:
+            return Separation(self.features, self.n_clusters, self.beta, self._cuts,
+                              balance=self.balance_rows, limit=float(self.balance or 0.0),
+                              bound=self._bound, regulariser=self.regulariser, scale=self.scale,
+                              blocks=self.blocks, p=self.p)
+        if kind is Bounded:
+            return Bounded(self._bound, trivial=0.0)
+        if kind is ConvexProgram:
+            return ConvexProgram(self._program)
+        return None
+
+    def _cuts(self, W: Floats, kind: str, start: Any) -> PairCuts:
+        return LabelCuts(self.features, self.n_clusters, self.loss, self.y, None)
+
+    def _allowed(self, s: Floats) -> tuple[Floats, Floats]:
+        """Weights (n, k) moved to where they are dual, and the sums that the loss sees."""
+        s[np.arange(self.n), self.y] = 0.0
+        return s, s.sum(axis=1)
+
+    def _coefficients(self, s: Floats, total: Floats) -> Floats:
+        """What each sample's features are counted in each class by, (k, n), for dual weights."""
+        out = -s.T
+        out[self.y, np.arange(self.n)] += total
+        return out
+
+    def _bound(self, duals: dict[str, Any]) -> float:
+        """The dual objective of any weights, moved to where they are allowed, less its rounding."""
+        s, total = self._allowed(_positive(duals["weights"]))
+        if np.isfinite(self.loss.steepest):
+            s = s / np.maximum(total / self.loss.steepest, 1.0)[:, None]
+            total = np.minimum(total, self.loss.steepest)
+        U = self.features.sums(self._coefficients(s, total)) / self.n
+        price = 0.0
+        if self.balance_rows is not None:
+            m = len(self.balance_rows)
+            eta = _positive(duals["balance"])
+            U = U + ((eta[:m] - eta[m:]) @ self.balance_rows).reshape(U.shape)
+            price = float(self.balance or 0.0) * float(eta.sum())
+        gain, square = float(self.loss.conjugate(total).mean()), self._square(U)
+        value = gain - price - square / (2.0 * self.beta)
+        size = float(np.abs(self.loss.conjugate(total)).mean()) + price + square / self.beta
+        return self.scale * (value - 8 * (self.n + self.features.d) * UNIT * size)
+
+    def _square(self, U: Floats) -> float:
+        """Twice what the regulariser, at beta = 1, has as its conjugate at U."""
+        return float(np.sum(U * U))
+
+    # ------------------------------------------------------------ cvxpy
+
+    def _rows(self, T: Any, margin: Any) -> list[tuple[Any, Ints, list[int]]]:
+        """Constraints that hold margins down: each with its samples and the classes it counts."""
+        import cvxpy as cp
+
+        own: Any = cp.sum(cp.multiply(np.eye(self.n_clusters)[self.y], T), axis=1)
+        rows = [(q, np.flatnonzero(self.y != q)) for q in range(self.n_clusters)]
+        return [(margin[i] <= own[i] - T[i, q], i, [q]) for q, i in rows]
+
+    def _program(self, cuts: Any) -> Program:
+        import cvxpy as cp
+
+        n, k = self.n, self.n_clusters
+        W, margin = cp.Variable((k, self.features.d), name="W"), cp.Variable(n, name="margin")
+        rows = self._rows(self.features.dense() @ W.T, margin)
+        limits = [] if self.balance_rows is None else [
+            self.balance_rows @ cp.vec(W, order="C") >= -(self.balance or 0.0),
+            self.balance_rows @ cp.vec(W, order="C") <= (self.balance or 0.0)]
+        first, cone = self.literal_regulariser(W)
+        value = first + self.scale * cp.sum(self.loss.atom(margin)) / n
+
+        def duals() -> dict[str, Any]:
+            weights = np.zeros((n, k))
+            for row, i, classes in rows:
+                for q in classes:
+                    weights[i, q] += n / self.scale * row.dual_value
+            return {"weights": weights, "balance": np.concatenate(
+                [np.zeros(0), *(c.dual_value / self.scale for c in limits)])}
+
+        return Program(cp.Problem(cp.Minimize(value), [*(r[0] for r in rows), *limits, *cone]),
+                       lambda: np.asarray(W.value), duals)
+
+    def reference(self, labels: Ints | None = None) -> Any:
+        return super().reference(self.y)
+
+
+def _positive(values: Any) -> Floats:
+    """Duals that are finite and at least 0."""
+    known = np.nan_to_num(np.asarray(values, dtype=np.float64), nan=0.0, posinf=0.0, neginf=0.0)
+    return np.maximum(known, 0.0)
+
+
+class CrammerSinger(GivenLabels):
     """The multi-class machine of Crammer and Singer for given labels y, a convex problem.
 
     Minimise ``beta/2 sum_p |w_p|^2 + 1/n sum_i l(t_y - max_{q != y} t_q)``, t the scores of sample
@@ -34,93 +169,10 @@ class CrammerSinger(CPM3C):
 
     def __init__(self, X: Any, y: Any, n_clusters: int = 2, *, beta: float = 0.03, loss: Any = None,
                  balance: float | None = None, kernel: Any = None, center: bool = True,
-                 normalize: bool = True) -> None:
+                 normalize: bool = True, bias: float = 0.0) -> None:
         super().__init__(X, n_clusters, beta=beta, loss=loss, balance=balance, kernel=kernel,
-                         center=center, normalize=normalize)
-        owner = type(self).__name__
-        codes, values = encode_labels(y, self.n, owner=owner)
-        self.y = np.array(y, dtype=np.int64) if np.asarray(y).dtype.kind in "iu" else codes
-        if len(values) > n_clusters or self.y.min() < 0 or self.y.max() >= n_clusters:
-            raise DataError(f"{owner}: y must hold labels 0..{n_clusters - 1} (n_clusters is "
-                            f"{n_clusters}); got {values[0]} to {values[-1]}.")
-
-    def statement(self) -> Statement:
-        rows = [row for row in super().statement().rows if row[0] not in ("non-convex", "over")]
-        rows.insert(1, ("over", f"w_1..w_{self.n_clusters}; t1 the score of the given class, t2 "
-                        "that of the best other", ""))
-        return Statement(f"CrammerSinger: {self.n} samples with given labels, {self.n_clusters} "
-                         "clusters", tuple(rows))
-
-    def objective(self, point: Any) -> float:
-        W, T = self.weights(point), self.scores(point)
-        return float(self.regulariser(W) + self.loss.value(self._margins(T, self.y)).mean())
-
-    def caution(self, point: Any, labels: Ints | None = None,
-                value: float | None = None) -> str | None:
-        return None
-
-    def offer(self, kind: type[Any]) -> Any:
-        if kind is Separation:
-            return Separation(self.features, self.n_clusters, self.beta, self._cuts,
-                              balance=self.balance_rows, limit=float(self.balance or 0.0),
-                              bound=self._bound)
-        if kind is Bounded:
-            return Bounded(self._bound, trivial=0.0)
-        if kind is ConvexProgram:
-            return ConvexProgram(self._program)
-        return None
-
-    def _cuts(self, W: Floats, kind: str, start: Any) -> PairCuts:
-        return LabelCuts(self.features, self.n_clusters, self.loss, self.y, None)
-
-    def _bound(self, duals: dict[str, Any]) -> float:
-        """The bound above, for weights moved to where they are allowed."""
-        s = np.maximum(np.nan_to_num(np.asarray(duals["weights"], dtype=np.float64)), 0.0)
-        s[np.arange(self.n), self.y] = 0.0
-        total = s.sum(axis=1)
-        if np.isfinite(self.loss.steepest):
-            s /= np.maximum(total / self.loss.steepest, 1.0)[:, None]
-            total = np.minimum(s.sum(axis=1), self.loss.steepest)
-        coefficients = -s.T
-        coefficients[self.y, np.arange(self.n)] += total
-        U = self.features.sums(coefficients) / self.n
-        price = 0.0
-        if self.balance_rows is not None:
-            m = len(self.balance_rows)
-            eta = np.maximum(np.nan_to_num(np.asarray(duals["balance"], dtype=np.float64)), 0.0)
-            U = U + ((eta[:m] - eta[m:]) @ self.balance_rows).reshape(U.shape)
-            price = float(self.balance or 0.0) * float(eta.sum())
-        gain, square = float(self.loss.conjugate(total).mean()), float(np.sum(U * U))
-        value = gain - price - square / (2.0 * self.beta)
-        size = float(np.abs(self.loss.conjugate(total)).mean()) + price + square / self.beta
-        return value - 8 * (self.n + self.features.d) * UNIT * size
-
-    def _program(self, cuts: Any) -> Program:
-        import cvxpy as cp
-
-        Phi, k, n = self.features.dense(), self.n_clusters, self.n
-        W, margin = cp.Variable((k, Phi.shape[1]), name="W"), cp.Variable(n, name="margin")
-        T = Phi @ W.T
-        own: Any = cp.sum(cp.multiply(np.eye(k)[self.y], T), axis=1)
-        others = [np.flatnonzero(self.y != q) for q in range(k)]
-        above = [margin[i] <= own[i] - T[i, q] for q, i in enumerate(others)]
-        limits = [] if self.balance_rows is None else [
-            self.balance_rows @ cp.vec(W, order="C") >= -(self.balance or 0.0),
-            self.balance_rows @ cp.vec(W, order="C") <= (self.balance or 0.0)]
-        value = self.beta / 2 * cp.sum_squares(W) + cp.sum(self.loss.atom(margin)) / n
-
-        def duals() -> dict[str, Any]:
-            weights = np.zeros((n, k))
-            for q, i in enumerate(others):
-                weights[i, q] = n * above[q].dual_value
-            return {"weights": weights,
-                    "balance": np.concatenate([np.zeros(0), *(c.dual_value for c in limits)])}
-
-        return Program(cp.Problem(cp.Minimize(value), [*above, *limits]),
-                       lambda: np.asarray(W.value), duals)
-
-    def reference(self, labels: Ints | None = None) -> Any:
-        return super().reference(self.y)
+                         center=center, normalize=normalize, bias=bias)
+        self._settle(y)
 
     @classmethod
     def examples(cls) -> list[Self]:
@@ -129,4 +181,5 @@ class CrammerSinger(CPM3C):
         y = np.arange(9) % 3
         return [cls(X, y, 3, beta=0.05), cls(X, y % 2, 2, loss=SquaredHinge()),
                 cls(X, y, 3, loss=Logistic()), cls(X, y % 2, 2, kernel=Gaussian(width=0.5)),
-                cls(X + 2.0, y, 3, loss=Hinge(), balance=2.0, center=False)]
+                cls(X + 2.0, y, 3, loss=Hinge(), balance=2.0, center=False),
+                cls(X, y, 3, balance=3.0, bias=10.0)]

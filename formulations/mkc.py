@@ -8,11 +8,13 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from mmcopt.capabilities import KernelMargin
 from mmcopt.checks import Rule, plural, real
 from mmcopt.errors import ParameterError
 from mmcopt.features import Features, KernelFeatures, StackedFeatures
 from mmcopt.formulations.cpm3c import CPM3C
 from mmcopt.kernels import Gaussian, Kernel, Linear, Polynomial, as_kernel
+from mmcopt.margins import Hinge
 from mmcopt.modeling import Statement, cached
 
 Floats = NDArray[Any]
@@ -35,6 +37,7 @@ class MKC(CPM3C):
     """
 
     paper = "Zhao et al., MKC, eq. 2.7 and 4.33"
+    machine, step = "MultipleKernelMachine", "LinearizedMKC"
 
     def __init__(self, X: Any, n_clusters: int = 2, *,
                  kernels: Any = PLAIN, C: float = 50.0,
@@ -113,22 +116,19 @@ class MKC(CPM3C):
             ("paper", self.paper, ""),
         ))
 
-    def restrict(self, labels: Any) -> Any:
-        """Not stated yet as a formulation of its own; `reference` has the convex problem."""
-        raise ParameterError(f"{type(self).__name__}.restrict is not available; "
-                             "problem.reference(labels) is the convex problem in cvxpy.")
+    def offer(self, kind: type[Any]) -> Any:
+        if kind is KernelMargin and isinstance(self.loss, Hinge) and self.balance_rows is None:
+            # A floor on sizes leaves fewer points, and margins of given labels are never larger.
+            return KernelMargin(self.features.parts, self.n_clusters, self.beta, self.p, self.scale)
+        return super().offer(kind)
 
-    def reference(self, labels: Ints | None = None) -> Any:
-        """The second-order cone program of given labels (MKC, eq. 2.14)."""
+    def literal_regulariser(self, W: Any) -> tuple[Any, list[Any]]:
+        """The first term with the weights s as a variable: a second-order cone (MKC, eq. 2.14)."""
         import cvxpy as cp
 
-        W = cp.Variable((self.n_clusters, self.features.d), name="W")
         s = cp.Variable(len(self.blocks), nonneg=True, name="s")
         first = sum(cp.quad_over_lin(W[:, block], s[m]) for m, block in enumerate(self.blocks)) / 2
-        limits: list[Any] = [cp.pnorm(s, cast(Any, self.p)) <= 1 if self.p > 1 else cp.sum(s) <= 1]
-        if self.balance_rows is not None:
-            limits.append(cp.abs(self.balance_rows @ cp.vec(W, order="C")) <= self.balance)
-        return cp.Problem(cp.Minimize(first + self.C * self.literal_loss(W, labels)), limits)
+        return first, [cp.pnorm(s, cast(Any, self.p)) <= 1 if self.p > 1 else cp.sum(s) <= 1]
 
     @classmethod
     def examples(cls) -> list[Self]:

@@ -8,17 +8,29 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt.capabilities import Bounded, BoxDual, ConvexProgram, DomainRisk, Program, Subgradient
+from mmcopt.capabilities import (
+    Bounded,
+    BoxDual,
+    ConvexProgram,
+    DomainRisk,
+    Program,
+    Separation,
+    Subgradient,
+)
 from mmcopt.checks import data_matrix, plural, real
+from mmcopt.cuts import DomainCuts
 from mmcopt.errors import DataError
+from mmcopt.features import Features, KernelFeatures
 from mmcopt.kernel_domain import PLAIN, KernelDomain
 from mmcopt.kernel_rows import kernel_root, row_weights
 from mmcopt.kernels import Gaussian, Linear, Polynomial
 from mmcopt.linalg import UNIT
-from mmcopt.modeling import Statement
+from mmcopt.margins import Hinge
+from mmcopt.modeling import Statement, cached
 
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]
+SMALL = 2000  # samples up to which the eigenvectors of a kernel matrix are features
 LARGE = 5000  # samples up to which c_min is computed for a warning
 
 
@@ -161,6 +173,9 @@ class OneClassHinge(KernelDomain):
     def offer(self, kind: type[Any]) -> Any:
         if kind is BoxDual:
             return BoxDual(self.upper, self.rows)
+        if kind is Separation and (self.n <= SMALL or self.rows.features is not None):
+            return Separation(self.features, 1, 1.0 / self.C, self._cuts, bound=self._bound,
+                              point=lambda W, a: a, weights=self._weights, scale=self.C)
         if kind is Subgradient:
             return DomainRisk(self.rows, self.C, self.share)
         if kind is Bounded:
@@ -168,6 +183,19 @@ class OneClassHinge(KernelDomain):
         if kind is ConvexProgram:
             return ConvexProgram(self._program)
         return None
+
+    @cached
+    def features(self) -> Features:
+        """The kernel's own features, or those of its matrix."""
+        return KernelFeatures(self.rows.fitted, type(self).__name__)
+
+    def _weights(self, point: Floats) -> Floats:
+        """W, one row, of a point."""
+        return self.features.sums(self._point(point)[None])
+
+    def _cuts(self, W: Floats, kind: str, start: Any) -> DomainCuts:
+        a = np.zeros(self.n) if start is None else self._point(start)
+        return DomainCuts(self.features, Hinge(), self.share, self.C, a)
 
     def _bound(self, duals: dict[str, Any]) -> float:
         """The dual objective of a, clipped to the box, less its rounding."""

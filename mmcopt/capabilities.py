@@ -22,6 +22,7 @@ from mmcopt.label_quadratic import LabelQuadratic
 from mmcopt.margin_capabilities import (
     BoxDual,
     DomainRisk,
+    KernelMargin,
     LiftedMargin,
     MarginRisk,
     Refit,
@@ -37,6 +38,7 @@ __all__ = [
     "ConvexProgram",
     "DomainRisk",
     "InnerFit",
+    "KernelMargin",
     "LabelQuadratic",
     "LiftedMargin",
     "LinearSystem",

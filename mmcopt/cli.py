@@ -185,8 +185,10 @@ def _problem_options(parser: Any) -> None:
                        help="share of n / K that each class must have (default: 0 for two, 0.8 "
                        "for more where the solvers take it)")
     group.add_argument("--balance", type=float, metavar="L",
-                       help="limit on differences of summed scores; beside --no-center, since it "
-                       "holds by itself on centred features")
+                       help="limit on differences of summed scores; beside --no-center or --bias, "
+                       "since it holds by itself on centred features")
+    group.add_argument("--bias", type=float, metavar="B",
+                       help="value of a constant feature, which asks for --balance (default: none)")
     group.add_argument("--no-normalize", action="store_true", default=None,
                        help="do not scale features, or kernels, to a mean square of 1")
 

@@ -23,7 +23,8 @@ PARAMETERS = {
     "clusters": ("n_clusters",), "kernel": ("kernel", "kernels"), "lam": ("lam",),
     "kappa": ("kappa",), "scaling": ("scaling",), "sizes": ("sizes",), "beta": ("beta",),
     "C": ("C",), "p": ("p",), "loss": ("loss",), "balance": ("balance",),
-    "size_floor": ("size_floor",), "no_center": ("center",), "no_normalize": ("normalize",),
+    "size_floor": ("size_floor",), "bias": ("bias",), "no_center": ("center",),
+    "no_normalize": ("normalize",),
 }
 SEARCHES = ("Shaking", "Evolutionary", "Tabu", "Memetic")  # compared where points are labels
 CONIC = 500  # samples up to which a conic solver is compared with the others

@@ -88,6 +88,15 @@ class PairCuts:
         """Mean loss at scores T."""
         return float(self.loss.value(self._leading(T)[2]).mean())
 
+    def held_risk(self, T: Floats) -> float:
+        """Mean loss at scores T with the labels of the anchor: no less than `risk`."""
+        return float(self.loss.value(self._held_margin(T)).mean())
+
+    def _held_margin(self, T: Floats) -> Floats:
+        first, _, margin = self._leading(T)
+        rows = np.arange(len(T))
+        return margin - 2.0 * (T[rows, first] - T[rows, self.top])
+
     def _leading(self, T: Floats) -> tuple[Ints, Ints, Floats]:
         """`top_two` of scores, kept: a step ends with the scores that the next one begins with."""
         if self._known is None or self._known[0] is not T:
@@ -102,9 +111,18 @@ class PairCuts:
         """Duals of a convex problem from the multipliers of its cuts; None of another."""
         return None
 
-    def add(self, T: Floats) -> None:
-        """Add the cut that is exact at scores T, the anchor."""
+    def beside(self, a: Floats) -> Any:
+        """What a point is made of beside W, for these multipliers: the labels."""
+        return self.top
+
+    def add(self, T: Floats, held: bool = False) -> None:
+        """Add the cut that is exact at scores T, the anchor.
+
+        With ``held`` the anchor is elsewhere, and its labels stay: the cut is then that of
+        `held_risk`, exact at T once it is linearised.
+        """
         first, second, margin = self._leading(T)
+        margin = self._held_margin(T) if held else margin
         weight = -self.loss.slope(margin)
         self._append(float((self.loss.value(margin) + weight * margin).mean()),
                      self._linear(first, second, weight), weight)
@@ -131,6 +149,14 @@ class PairCuts:
                                                for kept in (self._b, self._G, self._weights))
         self._b[j], self._G[j], self._weights[j] = b, g, weight
         self._count += 1
+
+    def _remember(self, first: Ints, second: Ints) -> None:
+        """Keep the classes between which the last cut was made."""
+        j = len(self) - 1
+        if j >= len(self._pairs):
+            self._pairs = np.concatenate([self._pairs, np.empty((ROOM + j, *self._pairs.shape[1:]),
+                                                                dtype=np.int16)])
+        self._pairs[j, 0], self._pairs[j, 1] = first, second
 
     def anchor(self, T: Floats, W: Floats) -> int:
         """Move the anchor to W with scores T; how many samples have another top class."""
@@ -186,7 +212,6 @@ class LabelCuts(PairCuts):
                  least: int | None) -> None:
         super().__init__(features, k, loss, start)
         self.least = least
-        self._pairs = np.empty((ROOM, 2, features.n), dtype=np.int16)
 
     @property
     def compiled(self) -> bool:
@@ -207,15 +232,15 @@ class LabelCuts(PairCuts):
     def risk(self, T: Floats) -> float:
         return float(self.loss.value(self._margins(T, self.top)[1]).mean())
 
-    def add(self, T: Floats) -> None:
+    def held_risk(self, T: Floats) -> float:
+        return self.risk(T)
+
+    def add(self, T: Floats, held: bool = False) -> None:
         other, margin = self._margins(T, self.top)
         weight = -self.loss.slope(margin)
         self._append(float((self.loss.value(margin) + weight * margin).mean()),
                      self._linear(self.top, other, weight), weight)
-        j = len(self) - 1
-        if j == len(self._pairs):
-            self._pairs = np.concatenate([self._pairs, np.empty_like(self._pairs)])
-        self._pairs[j, 0], self._pairs[j, 1] = self.top, other
+        self._remember(self.top, other)
 
     def duals(self, a: Floats) -> dict[str, Any] | None:
         """The weight with which each sample holds its own class above each other one."""
@@ -254,6 +279,70 @@ class LabelCuts(PairCuts):
         self._G[:J] += self._sums(change, rows) / n
 
 
+class HeldCuts(PairCuts):
+    """Cuts of the convex problem of margins ``2 t_y - t1 - t2``, y the labels it was made with."""
+
+    @property
+    def compiled(self) -> bool:
+        return False
+
+    def risk(self, T: Floats) -> float:
+        return self.held_risk(T)
+
+    def add(self, T: Floats, held: bool = True) -> None:
+        super().add(T, held=True)
+        self._remember(*self._leading(T)[:2])
+
+    def anchor(self, T: Floats, W: Floats) -> int:
+        return 0
+
+    def duals(self, a: Floats) -> dict[str, Any] | None:
+        """The weight with which each sample is held down by each class of a leading pair."""
+        weights, rows = np.zeros((self.features.n, self.k)), np.arange(self.features.n)
+        for j in np.flatnonzero(a[:len(self)]):
+            for classes in self._pairs[j]:
+                weights[rows, classes] += a[j] * self._weights[j]
+        return {"weights": weights, "balance": a[len(self):]}
+
+
+class DomainCuts(PairCuts):
+    """Cuts of ``sum_i share_i max(0, 1 - w'phi_i)``, one class with k = 1; a point is a.
+
+    With the samples S that a cut has below 1, its linear part is sum_S share_i phi_i; so W is a sum
+    of samples, of which C a_i share_i is the weight when a_i is the sum over the cuts that have i.
+    """
+
+    kind = -1
+
+    def __init__(self, features: Features, loss: MarginLoss, share: Floats, C: float,
+                 start: Floats) -> None:
+        super().__init__(features, 1, loss, np.zeros(features.n, np.int64))
+        self.share, self.C, self.start = share, C, start
+
+    def risk(self, T: Floats) -> float:
+        return float(self.share @ self.loss.value(T[:, 0]))
+
+    def held_risk(self, T: Floats) -> float:
+        return self.risk(T)
+
+    def add(self, T: Floats, held: bool = False) -> None:
+        margin = T[:, 0]
+        weight = -self.loss.slope(margin)
+        value = float(self.share @ (self.loss.value(margin) + weight * margin))
+        self._append(value, self.features.sums((self.share * weight)[None])[0], weight)
+
+    def anchor(self, T: Floats, W: Floats) -> int:
+        return 0
+
+    def beside(self, a: Floats) -> Any:
+        if not len(self):
+            return self.start
+        return self.C * self.share * (a @ self._weights[:len(self)])
+
+    def duals(self, a: Floats) -> dict[str, Any] | None:
+        return {"a": self.beside(a)}
+
+
 class PaperCuts(PairCuts):
     """The cuts of CPM3C as printed (eq. 11), with z = [the class is on top] held at the anchor.
 
@@ -268,7 +357,7 @@ class PaperCuts(PairCuts):
         super().__init__(features, k, loss, start)
         self._second = np.empty((0, features.n), dtype=np.int64)
 
-    def add(self, T: Floats) -> None:
+    def add(self, T: Floats, held: bool = False) -> None:
         _, second, margin = top_two(T)
         weight = (margin < 1.0).astype(np.float64)
         live = weight * (second != self.top)

@@ -25,9 +25,13 @@ FEW, SMALL = 3, 2**20  # columns, of rows of so many bytes: products with one at
 
 
 class Features:
-    """Rows phi_i = scale (x_i - mean), of which only products are needed; x dense or CSR."""
+    """Rows phi_i = scale (x_i - mean), of which only products are needed; x dense or CSR.
 
-    def __init__(self, X: Any, *, center: bool, normalize: bool, owner: str) -> None:
+    A ``bias`` is one more column of that value.
+    """
+
+    def __init__(self, X: Any, *, center: bool, normalize: bool, owner: str,
+                 bias: float = 0.0) -> None:
         self.owner = owner
         self.n, self.d = int(X.shape[0]), int(X.shape[1])
         self.sparse = is_sparse(X)
@@ -51,8 +55,22 @@ class Features:
             self.scale = 1.0 / np.sqrt(square)
         if not self.sparse:
             self.X *= self.scale
+        self.bias = bias
+        if bias:
+            self._append(bias)
+        if not self.sparse:
             self.X = read_only(self.X)
-        self.shift = self.scale * mean  # what products of sparse rows are corrected by
+        self.shift = self.scale * self.mean  # what products of sparse rows are corrected by
+
+    def _append(self, bias: float) -> None:
+        """One more column, not centred, which is ``bias`` after scaling."""
+        self.d, self.mean = self.d + 1, np.append(self.mean, 0.0)
+        if self.sparse:
+            from scipy.sparse import hstack
+
+            self.X = hstack([self.X, np.full((self.n, 1), bias / self.scale)], format="csr")
+        else:
+            self.X = np.column_stack([self.X, np.full(self.n, bias)])
 
     @property
     def rows(self) -> Floats | None:
@@ -84,11 +102,16 @@ class Features:
     def new(self, X: Any) -> Floats:
         """Features of new rows, dense."""
         A = data_matrix(X, owner=self.owner)
-        if A.shape[1] != self.d:
-            raise DataError(f"X has {A.shape[1]} features, but {self.owner} is expecting {self.d} "
+        known = self.d - (1 if self.bias else 0)
+        if A.shape[1] != known:
+            raise DataError(f"X has {A.shape[1]} features, but {self.owner} is expecting {known} "
                             "features as input.")
         A = A.toarray() if is_sparse(A) else A
-        return np.asarray(self.scale * (np.asarray(A, dtype=np.float64) - self.mean))
+        return self._biased(self.scale * (np.asarray(A, dtype=np.float64) - self.mean[:known]))
+
+    def _biased(self, rows: Floats) -> Floats:
+        """Rows with the bias behind them."""
+        return np.column_stack([rows, np.full(len(rows), self.bias)]) if self.bias else rows
 
     def dense(self) -> Floats:
         """All rows as an array (n, d)."""
@@ -108,6 +131,7 @@ class StackedFeatures(Features):
         ends = np.cumsum([0, *(part.d for part in parts)])
         self.blocks = tuple(slice(int(a), int(b)) for a, b in itertools.pairwise(ends))
         self.sparse = any(part.sparse for part in parts)
+        self.bias = 0.0
         self.X = parts[0].X
 
     @property
@@ -131,7 +155,7 @@ class StackedFeatures(Features):
 class KernelFeatures(Features):
     """Features of a fitted kernel: its own, or V sqrt(w) of the eigenvectors of its matrix."""
 
-    def __init__(self, fitted: Any, owner: str) -> None:
+    def __init__(self, fitted: Any, owner: str, bias: float = 0.0) -> None:
         self.fitted = fitted
         self._map: Floats | None = None
         Phi = fitted.features()
@@ -145,9 +169,9 @@ class KernelFeatures(Features):
             keep = w > max(w[-1], 0.0) * fitted.n * 8 * UNIT
             root = np.sqrt(w[keep])
             Phi, self._map = V[:, keep] * root, V[:, keep] / root
-        super().__init__(Phi, center=False, normalize=False, owner=owner)
+        super().__init__(Phi, center=False, normalize=False, owner=owner, bias=bias)
 
     def new(self, X: Any) -> Floats:
         if self._map is None:
-            return np.asarray(self.fitted.new_features(X))
-        return np.asarray(self.fitted.cross(X) @ self._map)
+            return self._biased(np.asarray(self.fitted.new_features(X)))
+        return self._biased(np.asarray(self.fitted.cross(X) @ self._map))

@@ -60,24 +60,27 @@ class JointLift(Capability):
 
     def lower(self, duals: dict[str, Any]) -> float:
         """A lower bound, proved, for any duals whatever; never below 0."""
-        a = np.asarray(duals.get("a", np.zeros(self.n)), dtype=np.float64)
-        if a.shape != (self.n,):
-            raise ValueError(f"the dual a must have shape ({self.n},), got {a.shape}")
-        a, t = np.clip(np.nan_to_num(a), 0.0, 1.0), self.weight(duals)
+        a, t = shares(duals, self.n), self.weight(duals)
+        price = self.margin.square * t if t else 0.0
         rest = {name: value for name, value in duals.items() if name not in ("a", "t")}
+        value = float(a.mean()) - price - self.most(a, t, rest)
+        value -= UNIT * 24.0 * (1.0 + price)
+        return max(0.0, value) if math.isfinite(value) else 0.0
+
+    def most(self, a: Floats, t: float, duals: dict[str, Any]) -> float:
+        """An upper bound on <Q o aa', Y>, proved, for any duals of Y whatever."""
         if not self.cuts:
-            rest = {"u": rest["u"]} if "u" in rest else {}
+            duals = {"u": duals["u"]} if "u" in duals else {}
         with np.errstate(over="ignore", invalid="ignore"):
             lift = self.at(a, t)
-            value = lift.lower(rest)
+            upper = lift.upper(duals)
             lengths = np.sqrt(np.maximum(np.diagonal(self.margin.K), 0.0))
             tau = t / (self.margin.c + t * float(self.margin.K.sum())) if t else 0.0
             # Rounding of Q: relative to sums of absolute values, by Cauchy and Schwarz.
             mass = float(a @ lengths) ** 2 * (1.0 + tau * float(lengths.sum()) ** 2)
             mass *= 4 * (self.n + self.margin.features.d + 16) / (4.0 * self.margin.c * self.n**2)
-            price = self.margin.square * t if t else 0.0
-            value -= UNIT * (mass + 16.0 * (1.0 + price))
-        return max(0.0, value) if math.isfinite(value) else 0.0
+            mass += 2 * (self.n + 8) * lift.mass + 8 * abs(upper)
+            return float(upper + UNIT * mass)
 
     def machine(self, Y: Floats) -> tuple[float, Floats, float]:
         """The maximum over a and t for given Y, and where it is."""
@@ -93,17 +96,47 @@ class JointLift(Capability):
 
     def _box(self, Y: Floats, t: float) -> tuple[float, Floats]:
         """The maximum over a alone."""
-        from scipy.optimize import minimize
+        value, a = box(self.kernel(t) * Y)
+        return value - (self.margin.square * t if t else 0.0), a
 
-        H = self.kernel(t) * Y
-        n, price = self.n, self.margin.square * t if t else 0.0
 
-        def value(a: Floats) -> tuple[float, Floats]:
-            Ha = H @ a
-            return float(a @ Ha - a.mean()) * n, (2.0 * Ha - 1.0 / n) * n
+def shares(duals: dict[str, Any], n: int) -> Floats:
+    """The a of duals, within its bounds."""
+    a = np.asarray(duals.get("a", np.zeros(n)), dtype=np.float64)
+    if a.shape != (n,):
+        raise ValueError(f"the dual a must have shape ({n},), got {a.shape}")
+    return np.clip(np.nan_to_num(a), 0.0, 1.0)
 
-        found = minimize(value, np.full(n, 0.5), jac=True, method="L-BFGS-B",
-                         bounds=[(0.0, 1.0)] * n,
-                         options={"maxiter": 2000, "maxfun": 4000, "ftol": 1e-14, "gtol": 1e-9})
-        a = np.clip(found.x, 0.0, 1.0)
-        return float(a.mean() - a @ H @ a) - price, a
+
+def box(H: Floats) -> tuple[float, Floats]:
+    """The maximum of ``mean a - a'Ha`` over 0 <= a <= 1, H psd, and where it is.
+
+    By a primal-dual path, as entries of H may differ by many orders: z and w are the multipliers of
+    the two bounds, whose difference is the slope all the way.
+    """
+    from scipy.linalg import cho_factor, cho_solve
+
+    n, H = len(H), H * len(H)
+    a = np.full(n, 0.5)
+    slope = 2.0 * H @ a - 1.0
+    z, w = np.maximum(slope, 0.0) + 0.5, np.maximum(-slope, 0.0) + 0.5
+    for _ in range(60):
+        gap, low, high = float(z @ a + w @ (1.0 - a)), z / a, w / (1.0 - a)
+        if gap <= 1e-11 * max(float(a.sum() - a @ H @ a), 1e-3 * n):
+            break
+        M = 2.0 * H + np.diag(low + high)
+        unit = 1.0 / np.sqrt(np.diagonal(M))
+        try:
+            factor = cho_factor(M * np.outer(unit, unit))
+        except np.linalg.LinAlgError:  # as near as rounding allows
+            break
+        mu = 0.0
+        for _ in range(2):  # where it would go at once, then towards the centre
+            da = unit * cho_solve(factor, unit * (1.0 - 2.0 * H @ a + mu / a - mu / (1.0 - a)))
+            dz, dw = mu / a - z - low * da, mu / (1.0 - a) - w + high * da
+            falls = np.concatenate([-da / a, da / (1.0 - a), -dz / z, -dw / w])
+            length = min(1.0, 0.99 / max(float(falls.max()), 1e-300))
+            mu = gap / (2 * n) * max(0.01, (1.0 - length) ** 2)
+        a = np.clip(a + length * da, 1e-300, 1.0 - UNIT)
+        z, w = z + length * dz, w + length * dw
+    return float(a.sum() - a @ H @ a) / n, a

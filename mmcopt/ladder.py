@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mmcopt import enumeration, registry
-from mmcopt.capabilities import LabelQuadratic, LiftedMargin
+from mmcopt.capabilities import KernelMargin, LabelQuadratic, LiftedMargin
 from mmcopt.certificates import certified, cheap_bound, rounding
-from mmcopt.errors import ResourceError
+from mmcopt.errors import BackendError, ResourceError
 from mmcopt.result import FEASIBLE, Result, Rung, Status
 from mmcopt.solving import solve
 
@@ -23,6 +23,7 @@ Watch = Callable[[Rung], Any]
 FEW = 1_000_000  # labelings up to which all of them are tried
 INTERIOR = 1200  # samples up to which the interior point is used, beyond which the mixing method is
 JOINT = 300  # samples up to which triangles on the labels of a hinge problem are worth their time
+KERNELS = 1500  # samples up to which a dense system for each of several kernels is factorised
 BRANCHING = 600  # samples up to which cuts and branching are worth their time
 GAP = 1e-4  # relative gap at which labels count as optimal
 SEEDED = 12  # steps of the default search that begins at rounded labels
@@ -79,9 +80,10 @@ def tighten(result: Result, *, time_limit: float | None = None, improve: bool = 
     relaxation (max-cut for two clusters, by `InteriorPoint`, or `LowRank` for many samples;
     partition for more); the same with cuts, and branch and bound. For hinge problems the
     levels are the lifted margin and, for two clusters of few samples, the same with labels and
-    triangles. Without a limit it goes on until the gap is 1e-4. Better labels found on the way
-    become ``incumbent``; with ``improve`` they are adopted, and the message says so. ``progress``
-    shows a line a level, or is called with each `Rung`. Ctrl-C ends the climb with the best so far.
+    triangles; with several kernels, the lifted margin of all of them. Without a limit it goes on
+    until the gap is 1e-4. Better labels found on the way become ``incumbent``; with ``improve``
+    they are adopted, and the message says so. ``progress`` shows a line a level, or is called with
+    each `Rung`. Ctrl-C ends the climb with the best so far.
     """
     result = cheap_bound(result)
     f = result.formulation
@@ -101,7 +103,7 @@ def tighten(result: Result, *, time_limit: float | None = None, improve: bool = 
             level(climb)
     except KeyboardInterrupt:
         climb.stopped = True
-    except ResourceError as e:
+    except (ResourceError, BackendError) as e:  # what is proved by then stays
         message = str(e)
     return _finished(climb, improve, message)
 
@@ -110,6 +112,8 @@ def _levels(f: Any) -> list[Callable[[_Climb], None]] | None:
     """The levels that fit a problem, in order; None where nothing is known to climb."""
     lq = f.offer(LabelQuadratic)
     if lq is None:
+        if f.offer(KernelMargin) is not None and f.n <= KERNELS:
+            return [_kernels]
         if f.offer(LiftedMargin) is None:
             return None
         return [_lifted, _joint] if "joint" in f.relaxations().kinds and f.n <= JOINT else [_lifted]
@@ -160,6 +164,12 @@ def _lifted(climb: _Climb) -> None:
 def _joint(climb: _Climb) -> None:
     """Labels lifted beside the weights, with triangles; for two clusters."""
     relaxed = climb.result.formulation.relax("joint")
+    _relaxed(climb, relaxed, registry.resolve_solver(None, relaxed), None)
+
+
+def _kernels(climb: _Climb) -> None:
+    """The lifted margin of several kernels."""
+    relaxed = climb.result.formulation.relax("mkc")
     _relaxed(climb, relaxed, registry.resolve_solver(None, relaxed), None)
 
 

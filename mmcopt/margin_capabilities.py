@@ -95,6 +95,22 @@ class LiftedMargin(Capability):
 
 
 @dataclass(frozen=True, eq=False)
+class KernelMargin(Capability):
+    """Minimise ``scale (beta/2 sum_m |W_m|^2 / s_m + mean of max(0, 1 - (t1 - t2)))``, or more.
+
+    That is over W_m (k, d_m) and s >= 0 with ``|s|_p <= 1``; t1 >= t2 are the two largest of a
+    sample's scores, the sum over ``parts`` of its features times W_m. A problem whose points are
+    fewer may offer it too.
+    """
+
+    parts: tuple[Features, ...]
+    k: int
+    beta: float
+    p: float
+    scale: float
+
+
+@dataclass(frozen=True, eq=False)
 class Refit(Capability):
     """Labels of two clusters and linear models of them, from which labels follow again.
 

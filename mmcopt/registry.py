@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mmcopt.solving import Solver
 
 LADDER = ("eig", "sdp", "sdp+cuts", "partition", "partition+cuts", "diffrac", "peng-wei",
-          "gmmc", "lifted", "mmc", "joint")
+          "gmmc", "lifted", "mkc", "mmc", "joint", "lg", "xu-schuurmans")
 _formulations: dict[str, type[Formulation]] = {}
 _solvers: dict[str, type[Solver]] = {}
 
@@ -147,11 +147,20 @@ def fits(thing: Any) -> Fits:
 
 
 def pairing_table() -> str:
-    """Formulations against solvers as Markdown, as the README shows it."""
-    names = list(formulations())
-    rows = ["| solver | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
-    for name, cls in solvers().items():
-        partners = fits(cls)
-        marks = ["yes" if partners[f] is None else "" for f in names]
-        rows.append(f"| `{name}` | " + " | ".join(marks) + " |")
+    """Formulations and the solvers that fit each as Markdown, as the README shows it.
+
+    The solver that is used where none is named stands first. Relaxations follow problems.
+    """
+    partners = {name: fits(cls) for name, cls in solvers().items()}
+    rows = ["| formulation | solvers |", "|---|---|"]
+    for name, cls in sorted(formulations().items(), key=lambda item: bool(_kind(item[1]))):
+        fit = [solver for solver, found in partners.items() if found[name] is None]
+        fit.sort(key=lambda solver: solver != cls.default_solver)
+        kind = f", `relax(\"{_kind(cls)}\")`" if _kind(cls) else ""
+        rows.append(f"| `{name}`{kind} | " + ", ".join(f"`{solver}`" for solver in fit) + " |")
     return "\n".join(rows)
+
+
+def _kind(cls: Any) -> str:
+    """The kind of a relaxation; empty for other formulations."""
+    return str(getattr(cls, "kind", ""))

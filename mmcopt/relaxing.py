@@ -73,13 +73,18 @@ class Relaxation(Formulation):
         """A lower bound on the relaxed problem, for any duals whatever."""
 
     @property
-    def variables(self) -> dict[str, Any]:
-        """The cvxpy variables of `to_cvxpy` by name."""
+    def program(self) -> Any:
+        """The `Program` in cvxpy, which relaxations that have one keep."""
         raise IncompatibleError(f"{type(self).__name__} has no cvxpy form.")
 
+    @property
+    def variables(self) -> dict[str, Any]:
+        """The cvxpy variables of `to_cvxpy` by name."""
+        return dict(self.program.problem.var_dict)
+
     def to_cvxpy(self) -> Any:
-        """Return this relaxation as a cvxpy problem that shares ``variables``."""
-        raise IncompatibleError(f"{type(self).__name__} has no cvxpy form.")
+        """Return this relaxation as a cvxpy problem; add constraints on ``variables``."""
+        return self.program.problem
 
     def labels(self, point: Any) -> Ints:
         """Labels of the samples that `recover` finds near a point."""

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt.capabilities import LabelQuadratic
-from mmcopt.checks import encode_labels
+from mmcopt.capabilities import LabelQuadratic, LiftedMargin
+from mmcopt.checks import encode_labels, is_sparse
 from mmcopt.errors import DataError, ParameterError
 
 Ints = NDArray[np.int64]
@@ -72,28 +72,41 @@ def kmeans_labels(f: Any, rng: np.random.Generator) -> Ints:
 
 
 def spectral_labels(f: Any, rng: np.random.Generator) -> Ints:
-    """k-means on the k leading eigenvectors of W, scaled by the roots of their eigenvalues."""
-    lq = f.offer(LabelQuadratic)
-    if lq is None:
-        raise ParameterError(f"init='spectral' needs LabelQuadratic, which {type(f).__name__} does "
-                             "not offer; use 'kmeans' or 'random'.")
+    """k-means on the k leading eigenvectors, scaled by the roots of their eigenvalues.
+
+    They are those of W for label problems, of the Gram matrix of the features for others.
+    """
     from scipy.sparse.linalg import LinearOperator, eigsh
 
-    W, k = lq.matrix, lq.k
-    if W.n <= max(2 * k + 1, 50):
-        values, vectors = np.linalg.eigh(W.dense())
+    lq, k = f.offer(LabelQuadratic), f.n_clusters
+    if lq is None:
+        vectors = f.embedding()
+        if vectors is None:
+            raise ParameterError("init='spectral' needs LabelQuadratic or features, which "
+                                 f"{type(f).__name__} does not offer; use 'random'.")
+        n, product, dense = f.n, lambda v: vectors @ (vectors.T @ v), None
+        if n <= max(2 * k + 1, 50):
+            dense = (vectors @ vectors.T).toarray() if is_sparse(vectors) else vectors @ vectors.T
     else:
-        operator = LinearOperator((W.n, W.n), matvec=lambda v: W @ v, dtype=np.float64)
-        v0 = rng.standard_normal(W.n)
-        values, vectors = eigsh(operator, k=k, which="LA", v0=v0, tol=1e-4)
+        n, product = lq.matrix.n, lambda v: lq.matrix @ v
+        dense = lq.matrix.dense() if n <= max(2 * k + 1, 50) else None
+    if dense is not None:
+        values, leading = np.linalg.eigh(dense)
+    else:
+        operator = LinearOperator((n, n), matvec=product, dtype=np.float64)
+        v0 = rng.standard_normal(n)
+        values, leading = eigsh(operator, k=k, which="LA", v0=v0, tol=1e-4)
     top = np.argsort(-values)[:k]
-    c = _cluster(vectors[:, top] * np.sqrt(np.maximum(values[top], 0.0)), k, rng)
-    return lq.expand(c)
+    c = _cluster(leading[:, top] * np.sqrt(np.maximum(values[top], 0.0)), k, rng)
+    return c if lq is None else lq.expand(c)
 
 
 def relaxed_labels(f: Any) -> Ints:
     """Labels rounded from the semidefinite relaxation without cuts."""
     from mmcopt.solving import solve
 
-    relaxed = f.relax("sdp" if f.n_clusters == 2 else "partition")
+    if f.offer(LabelQuadratic) is not None:
+        relaxed = f.relax("sdp" if f.n_clusters == 2 else "partition")
+    else:
+        relaxed = f.relax("lifted" if f.offer(LiftedMargin) is not None else "mkc")
     return np.asarray(solve(relaxed, seed=0, max_iter=40).labels)

@@ -12,7 +12,9 @@ from mmcopt.solvers.dual_coordinate import DualCoordinate
 from mmcopt.solvers.evolutionary import Evolutionary
 from mmcopt.solvers.interior_point import InteriorPoint
 from mmcopt.solvers.joint_dual import JointDual
+from mmcopt.solvers.kernel_barrier import KernelBarrier
 from mmcopt.solvers.kernighan_lin import KernighanLin
+from mmcopt.solvers.label_generation import LabelGeneration
 from mmcopt.solvers.libsvm import Libsvm
 from mmcopt.solvers.low_rank import LowRank
 from mmcopt.solvers.margin_barrier import MarginBarrier
@@ -26,5 +28,6 @@ from mmcopt.solvers.tabu import Tabu
 
 __all__ = ["Alternating", "Annealing", "BranchAndBound", "BruteForce", "Conic", "Continuation",
            "CuttingPlane", "Direct", "DualCoordinate", "Evolutionary", "InteriorPoint", "JointDual",
-           "KernighanLin", "Libsvm", "LowRank", "MarginBarrier", "Memetic", "RegularizedDual",
-           "SGD", "Shaking", "SteepestDescent", "StochasticDescent", "Tabu"]
+           "KernelBarrier", "KernighanLin", "LabelGeneration", "Libsvm", "LowRank", "MarginBarrier",
+           "Memetic", "RegularizedDual", "SGD", "Shaking", "SteepestDescent", "StochasticDescent",
+           "Tabu"]

@@ -18,7 +18,7 @@ from mmcopt.result import Status
 from mmcopt.solving import Progress, Solver
 
 Floats = NDArray[Any]
-MASTERS = ("ecos", "scs", "cvxopt", "clarabel", "osqp")
+MASTERS = ("ecos", "scs", "cvxopt", "clarabel", "osqp", "daqp")
 RISE = 1e-10  # relative rise of the objective between two masters that counts as one
 INNER_GAP, INNER_STEPS = 1e-10, 500  # of a master with blocks
 
@@ -35,6 +35,7 @@ class _State:
     gap: float = 0.0  # the largest of a master with blocks, relative
     masters: int = 0
     rises: int = 0
+    anchored: float = np.inf  # the objective where the anchor was moved to last
     end: Status | None = None
 
 
@@ -49,17 +50,24 @@ class CuttingPlane(Solver):
     nothing that tells them apart it may wander; ``max_cuts`` ends that.
 
     Masters are solved by our own active-set method, "alternating" with the weights of kernels where
-    there are some, or handed to a conic solver: the same W up to its tolerance, and far slower.
+    there are some, or handed to a conic solver or, of one kernel, to OSQP or DAQP (pip install
+    'mmcopt[qp]'): the same W up to their tolerance, and slower.
 
     ``cut="pair"`` keeps both leading classes of a sample, so that over given cuts the objective
     cannot rise; ``cut="paper"`` is eq. 11 as printed, with which it does: ``rises`` in the history
     counts how often.
+
+    ``order="cccp"`` changes the loops: the labels of the anchor are held until their convex problem
+    (`CPM3C.linearize`) is solved to ``epsilon``, and only then move; it ends when that lowers the
+    objective by less than ``alpha``. Convex problems have one loop only, and are solved to a
+    relative gap of ``epsilon``, which is proved.
     """
 
     needs: ClassVar[tuple[type[Capability], ...]] = (Separation,)
 
     cut: str = hyper("pair", choice("pair", "paper"), "which cuts")
-    epsilon: float = hyper(0.01, real(0, open_low=True), "violation of a cut at which it ends")
+    order: str = hyper("planes", choice("planes", "cccp"), "which loop is the outer one")
+    epsilon: float = hyper(0.01, real(0, open_low=True), "violation of a cut that ends it")
     master: str = hyper("alternating", choice("alternating", *MASTERS), "what solves the masters")
     alpha: float = hyper(1e-4, real(0), "relative fall of the objective that ends the masters")
     max_cuts: int = hyper(300, integer(1), "cuts after which it gives up")
@@ -70,13 +78,15 @@ class CuttingPlane(Solver):
         if reason is None and self.cut not in f.offer(Separation).kinds:
             return (f"cut={self.cut!r} is not stated for this {type(f).__name__}; use one of "
                     f"{', '.join(map(repr, f.offer(Separation).kinds))}.")
+        if reason is None and self.order == "cccp" and self.cut == "paper":
+            return "order='cccp' asks for a majoriser, which cut='paper' is not; use cut='pair'."
         if reason is None and self.master != "alternating":
             offer = f.offer(Separation)
             if offer.p == 1.0 and offer.blocks:
                 return "conic masters do not tell the weights at p = 1; use master='alternating'."
-            if self.master == "osqp" and len(offer.blocks) > 1:
-                return ("OSQP takes no cone, which masters with several kernels need; use "
-                        "'alternating', 'ecos', 'scs', 'cvxopt' or 'clarabel'.")
+            if self.master in ("osqp", "daqp") and len(offer.blocks) > 1:
+                return (f"{self.master.upper()} takes no cone, which masters with several kernels "
+                        "need; use 'alternating', 'ecos', 'scs', 'cvxopt' or 'clarabel'.")
         return reason
 
     def prepare(self, f: Any) -> None:
@@ -86,8 +96,13 @@ class CuttingPlane(Solver):
     def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
         offer = f.offer(Separation)
         k, d = offer.k, offer.features.d
-        W = 1e-3 * rng.standard_normal((k, d)) if init is None \
-            else np.array(offer.weights(init), dtype=np.float64)
+        W = np.zeros((k, d))  # any start will do where the problem is convex
+        if init is not None:
+            W = np.array(offer.weights(init), dtype=np.float64)
+        elif offer.bound is None:
+            W = 1e-3 * rng.standard_normal((k, d))
+        if init is None and offer.features.bias:
+            W[:, -1] = 0.0  # or one class were ahead for all samples
         W = _balanced(offer, W)
         T = offer.features.scores(W)
         cuts = offer.cuts(W, self.cut, init)
@@ -100,22 +115,30 @@ class CuttingPlane(Solver):
         offer, cuts = f.offer(Separation), state.cuts
         if not len(cuts):
             cuts.anchor(state.T, state.W)
-        cuts.add(state.T)
+        cuts.add(state.T, held=self.order == "cccp")
         j = len(cuts) - 1
         state.a = np.concatenate((state.a[:j], [0.0], state.a[j:]))
-        reached = self._masters(offer, state)
+        if self.order == "cccp":
+            self._master(offer, state)
+            reached = cuts.value(state.W)
+        else:
+            reached = self._masters(offer, state)
         risk = cuts.risk(state.T)
-        if risk - reached <= self.epsilon:
+        loss = cuts.held_risk(state.T) if self.order == "cccp" else risk
+        violation = loss - reached
+        done = violation <= self._enough(offer, offer.objective(state.W, risk)) and (
+            self.order == "planes" or self._settled(offer, state, risk))
+        if done:
             state.end = Status.CONVERGED
         elif len(cuts) >= self.max_cuts:
             state.end = Status.ITERATION_LIMIT
         return self._progress(offer, state, risk, {
             "cuts": float(len(cuts)), "masters": float(state.masters),
-            "violation": risk - reached, "rises": float(state.rises), "inner_gap": state.gap})
+            "violation": violation, "rises": float(state.rises), "inner_gap": state.gap})
 
     def _progress(self, offer: Separation, state: _State, risk: float,
                   extras: dict[str, float] | None = None) -> Progress:
-        point = offer.point(state.W, state.cuts.top)
+        point = offer.point(state.W, state.cuts.beside(state.a))
         value = offer.objective(state.W, risk)
         duals = state.cuts.duals(state.a) if offer.bound is not None else None
         if duals is None or offer.bound is None:
@@ -138,8 +161,8 @@ class CuttingPlane(Solver):
             state.masters, state.rises = state.masters + count, state.rises + rises
             return float(reached)
         for _ in range(self.max_masters):
-            moved = self._master(offer, state)
-            reached = cuts.value(state.W)
+            self._master(offer, state)
+            moved, reached = cuts.anchor(state.T, state.W), cuts.value(state.W)
             now = offer.objective(state.W, reached)
             state.rises += now > before + RISE * (1.0 + abs(before))
             if moved == 0 or before - now <= self.alpha * abs(now):
@@ -147,8 +170,19 @@ class CuttingPlane(Solver):
             before = now
         return float(reached)
 
-    def _master(self, offer: Separation, state: _State) -> int:
-        """Solve the master and move the anchor there; how many samples it has relabelled."""
+    def _enough(self, offer: Separation, value: float) -> float:
+        """The violation at which it ends; that of a convex problem is its gap, and relative."""
+        return self.epsilon if offer.bound is None \
+            else self.epsilon * min(1.0, value / offer.scale)
+
+    def _settled(self, offer: Separation, state: _State, risk: float) -> bool:
+        """Move the anchor to W; whether there is nothing more to gain from that."""
+        now, before = offer.objective(state.W, risk), state.anchored
+        state.anchored = now
+        return state.cuts.anchor(state.T, state.W) == 0 or before - now <= self.alpha * abs(now)
+
+    def _master(self, offer: Separation, state: _State) -> None:
+        """Solve the master over the cuts as they are linearised now."""
         cuts = state.cuts
         rows, b = cuts.G, cuts.b
         if offer.balance is not None:
@@ -163,7 +197,6 @@ class CuttingPlane(Solver):
             W = (state.a @ rows / offer.beta).reshape(state.W.shape)
         state.W, state.T = W, offer.features.scores(W)
         state.masters += 1
-        return int(cuts.anchor(state.T, W))
 
     def _blocks(self, offer: Separation, state: _State, rows: Floats, b: Floats) -> Floats:
         """Solve a master with weighted blocks of columns; its W."""

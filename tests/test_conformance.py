@@ -20,7 +20,14 @@ from mmcopt import certificates, enumeration, registry
 from mmcopt.capabilities import Bounded, ConvexProgram, InnerFit, LabelQuadratic
 from mmcopt.constraints import Sizes
 from mmcopt.errors import IncompatibleError, InfeasibleError, ParameterError
-from mmcopt.formulations import CPM3C, CrammerSinger, Hypersphere, LeastSquares, OneClassHinge
+from mmcopt.formulations import (
+    CPM3C,
+    MKC,
+    CrammerSinger,
+    Hypersphere,
+    LeastSquares,
+    OneClassHinge,
+)
 from mmcopt.kernels import Linear
 from mmcopt.lifting import Lift
 from mmcopt.modeling import Formulation
@@ -49,6 +56,8 @@ LOOSE = {"JointDual", "RegularizedDual"}
 # Where every X_ij >= floor has a multiplier and there are no cuts, the smoothed dual is so badly
 # conditioned that steps end short of the optimum: up to 2 per mille on the examples.
 SHORT = {("Partition", "RegularizedDual"): 3e-3, ("DiffracRelaxation", "RegularizedDual"): 3e-3}
+# Relaxations whose duals prove less than their value.
+UNPROVED = {"LGMMC"}
 # Relative gaps at which solvers of convex problems stop; the others are exact.
 PROMISED = {"DualCoordinate": 1e-3, "SGD": 1e-2, "Conic": 1e-6, "Libsvm": 1e-4,
             "CuttingPlane": 1e-6}
@@ -95,7 +104,10 @@ def point_of(f, labels):
     """A point of the relaxed problem with these labels: themselves, or the scores of their fit."""
     if f.problem.offer(LabelQuadratic) is not None:
         return labels
-    return mm.solve(f.problem.restrict(labels), mm.solvers.CuttingPlane(epsilon=1e-9)).point
+    convex = restricted(f.problem, labels)
+    if convex is None:
+        return f.problem.from_labels(labels)
+    return mm.solve(convex, mm.solvers.CuttingPlane(epsilon=1e-9)).point
 
 
 @functools.cache
@@ -260,7 +272,7 @@ def check_relaxed(problem, solver):
         assert result.objective == pytest.approx(literal, rel=1e-5, abs=1e-5)
     if result.feasible:  # a violation of 1e-6 may be worth the sum of the multipliers times that
         assert result.lower_bound <= result.objective + 1e-5 * unit
-    if solver in ("Conic", "InteriorPoint"):
+    if solver in ("Conic", "InteriorPoint") and type(f).__name__ not in UNPROVED:
         assert result.lower_bound == pytest.approx(literal, rel=1e-5, abs=1e-5)
     heuristic = f.offer(Lift) is not None and f.cuts and f.n_clusters > 2  # separation of cliques
     if solver in LOOSE and heuristic:
@@ -344,7 +356,8 @@ def test_inputs_are_never_changed_and_keep_their_flags(solver):
     problem, relaxed = LeastSquares(X, 3), LeastSquares(X, 2).relax("sdp")
     margins = CPM3C(X, 2, beta=0.01)
     others = (problem.restrict(labels), relaxed, OneClassHinge(X, C=20.0), Hypersphere(X),
-              CrammerSinger(X, labels, 3), margins, margins.relax("lifted"), margins.relax("mmc"))
+              CrammerSinger(X, labels, 3), margins, margins.relax("lifted"), margins.relax("mmc"),
+              margins.relax("lg"), MKC(X, 2, C=20.0).relax("mkc"))
     f = next(f for f in (problem, *others) if SOLVERS[solver]().refuses(f) is None)
     before, given = X.copy(), labels.copy()
     init = labels if f is problem else None

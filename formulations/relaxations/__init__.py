@@ -4,10 +4,14 @@ from mmcopt.formulations.relaxations.diffrac import DiffracRelaxation
 from mmcopt.formulations.relaxations.eigenvalue import Eigenvalue
 from mmcopt.formulations.relaxations.gmmc import GMMC
 from mmcopt.formulations.relaxations.joint import JointMMC, XuMMC
+from mmcopt.formulations.relaxations.label_generation import LGMMC
 from mmcopt.formulations.relaxations.lifted import Lifted
 from mmcopt.formulations.relaxations.max_cut import MaxCut, MaxCutTriangles
+from mmcopt.formulations.relaxations.multiple_kernel import MKCLift
 from mmcopt.formulations.relaxations.partition import Partition, PartitionCuts
 from mmcopt.formulations.relaxations.peng_wei import PengWei
+from mmcopt.formulations.relaxations.xu_schuurmans import XuSchuurmans
 
-__all__ = ["DiffracRelaxation", "Eigenvalue", "GMMC", "JointMMC", "Lifted", "MaxCut",
-           "MaxCutTriangles", "Partition", "PartitionCuts", "PengWei", "XuMMC"]
+__all__ = ["DiffracRelaxation", "Eigenvalue", "GMMC", "JointMMC", "LGMMC", "Lifted", "MKCLift",
+           "MaxCut", "MaxCutTriangles", "Partition", "PartitionCuts", "PengWei", "XuMMC",
+           "XuSchuurmans"]

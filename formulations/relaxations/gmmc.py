@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt.capabilities import Bounded, ConvexProgram, LiftedMargin, Program
+from mmcopt.capabilities import Bounded, ConvexProgram, LiftedMargin
 from mmcopt.checks import real
 from mmcopt.formulations.cpm3c import CPM3C
 from mmcopt.formulations.relaxations.lifted import Lifted
@@ -68,29 +68,14 @@ class GMMC(Lifted):
 
     @cached
     def program(self) -> Any:
-        """The program in cvxpy over as few columns as the features have directions."""
+        """The program in cvxpy: ``V``, over few columns, and the ``loss``."""
         import cvxpy as cp
 
-        lift, n, F, s = self.lift, self.n, self.lift.root, self.lift.total
+        F = self.lift.root
         V = cp.Variable((F.shape[1], F.shape[1]), PSD=True, name="V")
-        loss = cp.Variable(n, nonneg=True, name="loss")
-        above: Any = loss >= 1 - cp.sum(cp.multiply(F @ V, F), axis=1)
-        rows = [above]
-        if lift.level:
-            rows.append(V @ s == 0)
-        elif lift.balanced:
-            rows.append(cp.sum(cp.multiply(np.outer(s, s), V)) <= lift.square)
-        value = lift.c * cp.trace(V) + self.slack / n * cp.sum(loss)
-
-        def point() -> Floats:
-            found = np.asarray(V.value)
-            return np.asarray(lift.from_root((found + found.T) / 2))
-
-        def duals() -> dict[str, Any]:
-            t = lift.far if lift.level else float(rows[1].dual_value) if lift.balanced else 0.0
-            return {"g": n * np.asarray(above.dual_value), "t": np.array(t)}
-
-        return Program(cp.Problem(cp.Minimize(value), rows), point, duals)
+        loss = cp.Variable(self.n, nonneg=True, name="loss")
+        return self._balanced(V, self.slack / self.n * cp.sum(loss),
+                              loss >= 1 - cp.sum(cp.multiply(F @ V, F), axis=1))
 
     def reference(self, labels: Any = None) -> Any:
         """Return the relaxation over V, literally."""

@@ -110,7 +110,7 @@ class XuMMC(Relaxation):
 
     @cached
     def program(self) -> Any:
-        """The program in cvxpy, with all triangles at once."""
+        """The program in cvxpy: ``Z`` of W, H and Y, W over the columns of the lift's root."""
         import cvxpy as cp
 
         margin, n = self.joint.margin, self.n
@@ -144,16 +144,11 @@ class XuMMC(Relaxation):
                 out.update(g=np.asarray(rows[-1].dual_value), triangles=T, cliques=Cuts().cliques)
             return out
 
-        return Program(cp.Problem(cp.Minimize(value), rows), point, duals)
+        return Program(cp.Problem(cp.Minimize(value), [*rows, *self._within(Y)]), point, duals)
 
-    @property
-    def variables(self) -> dict[str, Any]:
-        """The psd matrix ``Z`` of W, H and Y, W over the columns of the lift's root."""
-        return {"Z": self.program.problem.var_dict["Z"]}
-
-    def to_cvxpy(self) -> Any:
-        """Return this relaxation as a cvxpy problem; add constraints on ``variables``."""
-        return self.program.problem
+    def _within(self, Y: Any) -> list[Any]:
+        """Rows on Y that have no duals of their own; none here."""
+        return []
 
     def reference(self, labels: Ints | None = None) -> Any:
         """Return the relaxation, literally, every triangle written out."""

@@ -125,39 +125,35 @@ class Lifted(Relaxation):
 
     @cached
     def program(self) -> Any:
-        """The program in cvxpy over as few columns as the features have directions."""
+        """The program in cvxpy: ``V``, over few columns, and the ``squares`` x_i'Vx_i."""
         import cvxpy as cp
 
-        lift, n = self.lift, self.n
-        F = lift.root
-        W = cp.Variable((F.shape[1], F.shape[1]), PSD=True, name="V")
-        v = cp.Variable(n, nonneg=True, name="squares")
-        squares: Any = v <= cp.sum(cp.multiply(F @ W, F), axis=1)
-        rows, s = [squares], lift.total
+        F = self.lift.root
+        V = cp.Variable((F.shape[1], F.shape[1]), PSD=True, name="V")
+        v = cp.Variable(self.n, nonneg=True, name="squares")
+        return self._balanced(V, cp.sum(cp.pos(1 - cp.sqrt(v))) / self.n,
+                              v <= cp.sum(cp.multiply(F @ V, F), axis=1))
+
+    def _balanced(self, V: Any, loss: Any, squares: Any) -> Program:
+        """The program of a loss within the balance; ``squares`` are the rows whose duals are g."""
+        import cvxpy as cp
+
+        lift, n, s = self.lift, self.n, self.lift.total
+        rows = [squares]
         if lift.level:
-            rows.append(W @ s == 0)
+            rows.append(V @ s == 0)
         elif lift.balanced:
-            rows.append(cp.sum(cp.multiply(np.outer(s, s), W)) <= lift.square)
-        value = lift.c * cp.trace(W) + cp.sum(cp.pos(1 - cp.sqrt(v))) / n
+            rows.append(cp.sum(cp.multiply(np.outer(s, s), V)) <= lift.square)
 
         def point() -> Floats:
-            found = np.asarray(W.value)
+            found = np.asarray(V.value)
             return np.asarray(lift.from_root((found + found.T) / 2))
 
         def duals() -> dict[str, Any]:
             t = lift.far if lift.level else float(rows[1].dual_value) if lift.balanced else 0.0
             return {"g": n * np.asarray(squares.dual_value), "t": np.array(t)}
 
-        return Program(cp.Problem(cp.Minimize(value), rows), point, duals)
-
-    @property
-    def variables(self) -> dict[str, Any]:
-        """The psd matrix ``V``, over the columns of ``lift.root``, and its ``squares`` x_i'Vx_i."""
-        return dict(self.program.problem.var_dict)
-
-    def to_cvxpy(self) -> Any:
-        """Return this relaxation as a cvxpy problem; add constraints on ``variables``."""
-        return self.program.problem
+        return Program(cp.Problem(cp.Minimize(lift.c * cp.trace(V) + loss), rows), point, duals)
 
     def reference(self, labels: Ints | None = None) -> Any:
         """Return the relaxation over V, literally."""

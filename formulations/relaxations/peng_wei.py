@@ -161,7 +161,7 @@ class PengWei(Relaxation):
 
     @cached
     def program(self) -> Any:
-        """The program in cvxpy, over Z."""
+        """The program in cvxpy, over ``Z``."""
         import cvxpy as cp
 
         n = self.n
@@ -180,15 +180,6 @@ class PengWei(Relaxation):
             return {"v": np.asarray(sums.dual_value) / 2, "N": np.asarray(nonnegative.dual_value)}
 
         return Program(problem, point, duals)
-
-    @property
-    def variables(self) -> dict[str, Any]:
-        """The matrix variable ``Z`` over samples."""
-        return {"Z": self.program.problem.var_dict["Z"]}
-
-    def to_cvxpy(self) -> Any:
-        """Return this relaxation as a cvxpy problem; add constraints on ``variables``."""
-        return self.program.problem
 
     def reference(self, labels: Ints | None = None) -> Any:
         """Return the relaxation, literally."""

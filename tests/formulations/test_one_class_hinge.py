@@ -13,7 +13,7 @@ from mmcopt.errors import DataError, ParameterError
 from mmcopt.formulations import OneClassHinge
 from mmcopt.kernels import Gaussian, Linear, Polynomial, Precomputed
 from mmcopt.result import Status
-from mmcopt.solvers import DualCoordinate
+from mmcopt.solvers import CuttingPlane, DualCoordinate
 
 EXACT = DualCoordinate(tol=1e-9)
 CLOUDS = np.vstack([np.random.default_rng(0).standard_normal((20, 2)) + c for c in (-3, 3)])
@@ -227,3 +227,19 @@ def test_never_worse_than_nothing():
     f = OneClassHinge(CLOUDS, C=1e10, kernel=Linear().centered())
     result = mm.solve(f, seed=0, max_iter=3)
     assert result.objective <= f.objective(np.zeros(40))
+
+
+def test_cutting_planes_solve_the_primal_with_a_proof():
+    for f in OneClassHinge.examples():
+        result = mm.solve(f, CuttingPlane(epsilon=1e-8))
+        assert result.status is Status.CERTIFIED and result.gap <= 1e-7 and result.verify()
+        assert (result.point >= 0).all() and (result.point <= f.upper * (1 + 1e-12)).all()
+        best = mm.solve(f, DualCoordinate(tol=1e-9)).objective
+        assert result.objective == pytest.approx(best, rel=1e-6)
+        coarse = mm.solve(f, CuttingPlane(epsilon=0.1))
+        assert coarse.gap <= 0.1 and coarse.objective >= result.objective * (1 - 1e-9)
+        again = mm.solve(f, CuttingPlane(epsilon=0.1), init=result, max_iter=1)
+        assert again.objective <= result.objective * (1 + 1e-9)
+    many = OneClassHinge(np.random.default_rng(0).standard_normal((2001, 2)))
+    assert CuttingPlane().refuses(many) is not None  # its kernel matrix has no cheap root
+    assert CuttingPlane().refuses(many.replace(kernel=Gaussian(gamma=1.0).nystroem(50))) is None

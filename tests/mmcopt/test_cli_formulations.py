@@ -111,7 +111,7 @@ def test_two_classes_by_a_margin(run, told):
                "--kernel", "gaussian:width=0.5", "--no-normalize", "--restarts", "2")
     assert got["parameters"] == {
         "beta": 0.1, "loss": "SquaredHinge()", "balance": None, "kernel": "Gaussian(width=0.5)",
-        "center": True, "normalize": False, "size_floor": 0.0}
+        "center": True, "normalize": False, "size_floor": 0.0, "bias": 0.0}
     assert got["problem"] == "CPM3C" and got["sizes"] == [12, 12] and got["ari"] == 1.0
 
 
@@ -345,7 +345,6 @@ def test_a_relaxation_of_the_name_of_a_problem_is_found_by_its_class(run, monkey
     (["--formulation", "CPM3C", "--loss", "hing"], "(did you mean hinge?)"),
     (["--formulation", "CPM3C", "--size-floor", "2"], "CPM3C: size_floor must be"),
     (["--formulation", "CPM3C", "-k", "1"], "CPM3C: n_clusters must be an integer at least 2"),
-    (["--formulation", "CPM3C", "--init", "spectral"], "use 'kmeans' or 'random'"),
     (["--formulation", "OneClassHinge", "-k", "0"], "--clusters: K must be None or an integer at"),
     (["--formulation", "OneClassHinge", "--C", "-1"], "OneClassHinge: C must be"),
     (["--formulation", "OneClassHinge", "--C", "0.5"], "give a larger C, or leave it out."),

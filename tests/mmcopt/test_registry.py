@@ -80,13 +80,16 @@ def test_a_solver_with_a_required_parameter_still_pairs(monkeypatch):
     assert "Needy" in mm.pairing_table()
 
 
-def test_the_table_has_a_row_for_each_solver():
+def test_the_table_has_a_row_for_each_formulation():
     lines = mm.pairing_table().splitlines()
-    assert lines[0].startswith("| solver | ") and set(lines[1]) <= set("|-")
-    assert len(lines) == 2 + len(registry.solvers())
-    shaking = next(line for line in lines if line.startswith("| `Shaking` |"))
-    column = lines[0].split(" | ").index("LeastSquares")
-    assert shaking.split(" | ")[column].strip() == "yes"
+    assert lines[:2] == ["| formulation | solvers |", "|---|---|"]
+    assert len(lines) == 2 + len(registry.formulations())
+    row = next(line for line in lines if line.startswith("| `LeastSquares` |"))
+    assert row.split(" | ")[1].startswith("`Memetic`, `Alternating`, ") and "`Shaking`" in row
+    assert "`CuttingPlane`" not in row
+    assert any(line.startswith("| `MaxCut`, `relax(\"sdp\")` | ") for line in lines)
+    kinds = ["relax(" in line for line in lines[2:]]
+    assert kinds == sorted(kinds)  # relaxations are last
 
 
 def test_a_later_class_of_the_same_name_takes_its_place(monkeypatch):

@@ -20,7 +20,7 @@ from mmcopt.relaxing import Relaxation, same_shape
 
 X = np.random.default_rng(1).standard_normal((9, 2)) + np.arange(9).reshape(-1, 1) // 3
 LADDER = ["eig", "sdp", "sdp+cuts", "partition", "partition+cuts", "diffrac", "peng-wei"]
-HINGE = ["gmmc", "lifted", "mmc", "joint"]
+HINGE = ["gmmc", "lifted", "mkc", "mmc", "joint", "lg", "xu-schuurmans"]
 TWO, THREE = LeastSquares(X, 2, sizes=0.4), LeastSquares(X, 3, lam=0.3)
 
 

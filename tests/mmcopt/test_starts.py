@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import mmcopt as mm
 from mmcopt.errors import DataError, ParameterError
@@ -74,3 +75,17 @@ def test_bad_starts_are_refused_in_words():
 
 def test_labels_with_fractions_are_names_of_clusters():
     assert starting_point(F, TRUTH + 0.5, rng()).tolist() == TRUTH.tolist()
+
+
+@pytest.mark.parametrize("init", ["spectral", "sdp"])
+def test_margins_start_from_their_features_and_their_relaxation(init):
+    X = np.random.default_rng(0).standard_normal((60, 3)) + 6.0 * np.eye(3)[np.arange(60) % 3]
+    y = np.arange(60) % 3
+    for f in (mm.formulations.CPM3C(X, 3), mm.formulations.MKC(X, 3, C=20.0)):
+        c = f.labels(starting_point(f, init, rng()))
+        assert mm.metrics.accuracy(y, c) > 0.9
+    if init == "spectral":  # few samples, and sparse ones
+        few = mm.formulations.CPM3C(X[:7], 3)
+        assert len(np.unique(few.labels(starting_point(few, init, rng())))) > 1
+        thin = mm.formulations.CPM3C(csr_array(X), 3)
+        assert mm.metrics.accuracy(y, thin.labels(starting_point(thin, init, rng()))) > 0.9

@@ -228,8 +228,8 @@ def test_the_statement_reads_like_the_problem():
 
 def test_what_it_relaxes():
     f = RELAXED[0].problem
-    assert f.relaxations().kinds == ["gmmc", "lifted", "mmc", "joint"]
-    assert RELAXED[1].problem.relaxations().kinds == ["gmmc", "lifted"]
+    assert f.relaxations().kinds == ["gmmc", "lifted", "mmc", "joint", "lg", "xu-schuurmans"]
+    assert RELAXED[1].problem.relaxations().kinds == ["gmmc", "lifted", "xu-schuurmans"]
     assert type(f.relax("lifted")) is Lifted
     assert f.offer(LabelQuadratic) is None
     for other in (CPM3C(DIGITS[:10], loss=Logistic()), MKC(DIGITS[:10]), LeastSquares(DIGITS[:10]),
