@@ -1,4 +1,4 @@
-"""The small quadratic programs behind cutting planes: by our compiled method, or a conic solver.
+"""The small quadratic programs behind cutting planes: by our compiled method, or other solvers.
 
 maximise ``b'a - a'Qa / 2`` over a >= 0 whose first m entries sum to at most 1: the dual over cuts,
 of which there are few; further entries are multipliers of constraints without a cap.
@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
+from mmcopt.errors import BackendError
 from mmcopt.linalg import UNIT
 from mmcopt.planes import ascend_master
 
@@ -25,31 +27,37 @@ def solve_master(Q: Floats, b: Floats, capped: int, start: Floats | None = None,
     [1.0, 0.0]
     """
     a = np.zeros(len(b)) if start is None else start.copy()
-    scale = max(1.0, float(np.abs(b).max(initial=0.0)))
-    # Slopes are rounded in proportion to Q: below that there is nothing to gain.
-    least = max(tol * scale, 8 * UNIT * float(np.abs(Q.diagonal()).max(initial=0.0)))
-    ascend_master(np.ascontiguousarray(Q), b, capped, a, least, 50 + 20 * len(b))
+    ascend_master(np.ascontiguousarray(Q), b, capped, a, _least(Q, b, tol), 50 + 20 * len(b))
     return a
 
 
-# ---------------------------------------------------------------- conic solvers
+@njit(cache=True, nogil=True, error_model="numpy")
+def _least(Q: Floats, b: Floats, tol: float) -> float:
+    """The slope below which there is nothing to gain: rounded in proportion to Q."""
+    scale, top = 1.0, 0.0
+    for i in range(b.size):
+        scale, top = max(scale, abs(b[i])), max(top, abs(Q[i, i]))
+    return max(tol * scale, 8 * UNIT * top)
+
+
+# ---------------------------------------------------------------- other solvers
 
 
 TOLERANCES: dict[str, dict[str, Any]] = {
-    "ecos": {"abstol": 1e-10, "reltol": 1e-10, "feastol": 1e-10, "max_iters": 500},
+    "ecos": {"abstol": 3e-11, "reltol": 3e-11, "feastol": 1e-10, "max_iters": 500},
     "scs": {"eps_abs": 1e-10, "eps_rel": 1e-10, "max_iters": 200_000},
     "cvxopt": {"abstol": 1e-9, "reltol": 1e-9, "feastol": 1e-9},
     "clarabel": {"tol_gap_abs": 1e-11, "tol_gap_rel": 1e-11, "tol_feas": 1e-11},
-    "osqp": {"eps_abs": 1e-10, "eps_rel": 1e-10, "max_iter": 200_000, "polish": True},
+    "osqp": {"eps_abs": 1e-10, "eps_rel": 1e-10, "max_iter": 200_000},
 }
 
 
 def conic_master(Q: Floats, b: Floats, capped: int, p: float,
                  backend: str) -> tuple[Floats, Floats]:
-    """The a of `ascend_blocks` and its weights by a conic solver, for reference and comparison."""
+    """The a of `ascend_blocks` and its weights by another solver, for reference and comparison."""
+    if len(Q) == 1 and backend in QUADRATIC:
+        return _feasible(QUADRATIC[backend](Q[0], b, capped), capped), np.ones(1)
     import cvxpy as cp
-
-    from mmcopt.errors import BackendError
 
     a = cp.Variable(len(b), nonneg=True)
     squares = []
@@ -66,12 +74,58 @@ def conic_master(Q: Floats, b: Floats, capped: int, p: float,
         raise BackendError(f"{backend} could not solve a master of {len(b)} cuts ({e}); use "
                            "master='alternating'.") from e
     if a.value is None:
-        raise BackendError(f"{backend} ended a master of {len(b)} cuts with status "
-                           f"{problem.status!r}; use master='alternating'.")
-    found = np.maximum(np.asarray(a.value), 0.0)
-    found[:capped] /= max(1.0, float(found[:capped].sum()))
+        raise _failed(backend, len(b), problem.status)
+    found = _feasible(np.asarray(a.value), capped)
     values = np.maximum(np.einsum("i,mij,j->m", found, Q, found), 0.0)
     if len(Q) == 1 or not values.max() > 0:
         return found, np.full(len(Q), len(Q) ** (-1.0 / p))
     weights = (values / values.max()) ** (1.0 / (p - 1.0))
     return found, weights / np.sum(weights**p) ** (1.0 / p)
+
+
+def cvxopt_master(Q: Floats, b: Floats, capped: int) -> Floats:
+    """The a of `solve_master` by the quadratic program of CVXOPT: closer than by a cone."""
+    from cvxopt import matrix, solvers
+
+    n = len(b)
+    A = np.vstack([-np.eye(n), np.arange(n) < capped])
+    options = {"show_progress": False, "abstol": 1e-11, "reltol": 1e-11, "feastol": 1e-11}
+    try:
+        found = solvers.qp(matrix(Q), matrix(-b), matrix(A), matrix(np.append(np.zeros(n), 1.0)),
+                           kktsolver="ldl", options=options)
+    except (ArithmeticError, ValueError) as e:
+        raise _failed("cvxopt", n, str(e)) from e
+    if found["status"] != "optimal":
+        raise _failed("cvxopt", n, found["status"])
+    return np.asarray(found["x"]).ravel()
+
+
+def daqp_master(Q: Floats, b: Floats, capped: int) -> Floats:
+    """The a of `solve_master` by the dual active-set method of DAQP; Q may be singular."""
+    try:
+        import daqp
+    except ImportError as e:
+        raise BackendError("master='daqp' needs DAQP: pip install 'mmcopt[qp]'.") from e
+    n = len(b)
+    a, _, flag, _ = daqp.solve(
+        np.ascontiguousarray(Q), -b, (np.arange(n) < capped).astype(np.float64)[None],
+        np.append(np.full(n, np.inf), 1.0), np.append(np.zeros(n), -np.inf),
+        primal_tol=1e-10, eta_prox=1e-9)
+    if flag <= 0:
+        raise _failed("daqp", n, flag)
+    return np.asarray(a)
+
+
+QUADRATIC = {"cvxopt": cvxopt_master, "daqp": daqp_master}  # of one block of columns
+
+
+def _feasible(a: Floats, capped: int) -> Floats:
+    """The answer of a solver, moved by its tolerance to where it is feasible."""
+    a = np.maximum(a, 0.0)
+    a[:capped] /= max(1.0, float(a[:capped].sum()))
+    return a
+
+
+def _failed(backend: str, n: int, status: Any) -> BackendError:
+    return BackendError(f"{backend} ended a master of {n} cuts with status {status!r}; use "
+                        "master='alternating'.")

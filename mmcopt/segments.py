@@ -59,6 +59,8 @@ class Domain:
         if point is None:
             raise DataError("this result holds no point, so it has no decision function; its "
                             "message says why.")
+        if hasattr(problem, "half_space"):  # the same domain, as a level of w'phi
+            problem, point = problem.half_space(point)
         a = np.asarray(point, dtype=np.float64)
         gaussian = problem.rows.gaussian
         if gaussian is None:

@@ -527,3 +527,13 @@ def test_a_pair_from_scikit_learn():
     found = graph(OneClassHinge.from_one_class_svm(model, X))
     assert ari(y, found.labels) == 1.0
     assert found.outside.sum() <= 0.05 * len(X)
+
+
+def test_a_sphere_has_the_clusters_of_its_half_space():
+    X, y = mm.datasets.load("moons:n=200,noise=.05,seed=0")
+    sphere = mm.formulations.Hypersphere(X, C=50.0, kernel=Gaussian(gamma=10.0))
+    result = mm.solve(sphere, seed=0)
+    found = graph(result)
+    same = graph(sphere.half_space(result.point))
+    np.testing.assert_array_equal(found.labels, same.labels)
+    assert found.n_clusters == 2

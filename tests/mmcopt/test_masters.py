@@ -1,11 +1,22 @@
-"""Masters of cutting planes: optimality conditions, enumeration of faces, starts, bad scales."""
+"""Masters of cutting planes: optimality conditions, enumeration of faces, other solvers, scales."""
 
 import itertools
+import sys
 
 import numpy as np
 import pytest
 
-from mmcopt.masters import ascend_master, solve_master
+import mmcopt as mm
+from mmcopt import masters
+from mmcopt.cuts import PairCuts
+from mmcopt.errors import BackendError, IncompatibleError
+from mmcopt.formulations import CPM3C, MKC, CrammerSinger
+from mmcopt.kernels import Gaussian, Linear
+from mmcopt.masters import ascend_master, conic_master, daqp_master, solve_master
+from mmcopt.solvers import CuttingPlane
+from mmcopt.solvers.cutting_plane import MASTERS
+
+BETA = 0.02
 
 
 def draw(seed, extra=0):
@@ -137,6 +148,93 @@ def test_edges():
     assert solve_master(np.zeros((2, 2)), np.array([1.0, 2.0]), 2).tolist() == [0.0, 1.0]
     assert solve_master(np.eye(1), np.array([5.0]), 0).tolist() == pytest.approx([5.0])
     assert solve_master(np.ones((3, 3)), np.array([0.5, 0.5, 0.5]), 3).sum() == pytest.approx(0.5)
+
+
+def recorded(f, monkeypatch, **options):
+    """Masters of a fit: Q, b, how many are capped, and the answer."""
+    kept, solve = [], masters.solve_master
+
+    def keep(Q, b, capped, start=None, tol=1e-12):
+        kept.append((Q, b, capped, solve(Q, b, capped, start, tol)))
+        return kept[-1][-1]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PairCuts, "compiled", property(lambda cuts: False))
+        patch.setattr(masters, "solve_master", keep)
+        mm.solve(f, CuttingPlane(epsilon=1e-3), seed=0, **options)
+    return kept
+
+
+def installed(backend):
+    """Skip where the solver of masters is not installed."""
+    pytest.importorskip(backend, reason=f"{backend} is not installed")
+
+
+@pytest.mark.filterwarnings("ignore:Solution may be inaccurate", "ignore:CPM3C")
+@pytest.mark.parametrize("backend", MASTERS)
+def test_all_solvers_give_the_same_w_on_the_masters_of_fits(backend, monkeypatch):
+    installed(backend)
+    rng = np.random.default_rng(0)
+    for f, options in (
+            (CPM3C(mm.datasets.load("digits:3,8")[0], 2, beta=BETA), {}),
+            (CPM3C(mm.datasets.load("digits:0,6,8,9")[0], 4, beta=BETA),
+             {"init": "kmeans", "max_iter": 30}),
+            (CPM3C(rng.standard_normal((400, 8)) + 1.0, 3, beta=BETA, center=False, balance=4.0),
+             {"max_iter": 8})):
+        kept = recorded(f, monkeypatch, **options)
+        assert len(kept) > 15 and (kept[-1][2] < len(kept[-1][1])) == (f.balance is not None)
+        for Q, b, capped, ours in kept[::2]:
+            before = Q.copy(), b.copy()
+            theirs, weights = conic_master(Q[None], b, capped, 2.0, backend)
+            assert weights.tolist() == [1.0]
+            assert np.array_equal(Q, before[0]) and np.array_equal(b, before[1])
+            assert theirs.min() >= 0 and theirs[:capped].sum() <= 1 + 1e-12
+            off, size = (np.sqrt(max(x @ Q @ x, 0.0) / BETA) for x in (theirs - ours, ours))
+            assert off < 1e-5 * max(1.0, size)  # the norms of what they differ by in W, and of W
+            assert value(Q, b, theirs) == pytest.approx(value(Q, b, ours), rel=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
+@pytest.mark.parametrize("backend", MASTERS)
+def test_a_fit_is_the_same_with_all_solvers(backend):
+    installed(backend)
+    X, y = mm.datasets.load("digits:3,8")
+    f = CrammerSinger(X, y, beta=0.1)
+    ours, theirs = (mm.solve(f, CuttingPlane(master=m)) for m in ("alternating", backend))
+    np.testing.assert_allclose(theirs.point, ours.point, atol=1e-5)
+    assert theirs.gap == pytest.approx(ours.gap, abs=1e-6)
+
+
+def test_daqp_on_cuts_that_depend_on_one_another():
+    installed("daqp")
+    for seed in range(200):
+        Q, b, capped = draw(seed, seed % 2)
+        found, ours = daqp_master(Q, b, capped), solve_master(Q, b, capped)
+        assert value(Q, b, found) == pytest.approx(value(Q, b, ours), rel=1e-8, abs=1e-8), seed
+        assert found.min() > -1e-9 and found[:capped].sum() < 1 + 1e-9
+
+
+def test_what_cannot_be_solved_says_so(monkeypatch):
+    nothing = np.zeros((1, 1, 1)), np.ones(1), 0  # has no largest value
+    for backend in ("daqp", "cvxopt"):
+        if backend == "daqp":
+            installed("daqp")
+        with pytest.raises(BackendError, match=f"{backend} ended a master of 1 cuts with status "
+                                               ".*; use master='alternating'"):
+            conic_master(*nothing, 2.0, backend)
+    monkeypatch.setitem(sys.modules, "daqp", None)
+    f = CPM3C(mm.datasets.load("digits:3,8")[0], 2)
+    with pytest.raises(BackendError, match=r"^master='daqp' needs DAQP: pip install 'mmcopt.qp.'"):
+        mm.solve(f, CuttingPlane(master="daqp"))
+
+
+@pytest.mark.parametrize("backend", ["osqp", "daqp"])
+def test_several_kernels_need_a_cone(backend):
+    X = np.random.default_rng(0).standard_normal((20, 3))
+    f = MKC(X, kernels=[Linear(), Gaussian(width=1.0)])
+    with pytest.raises(IncompatibleError, match=f"{backend.upper()} takes no cone, which masters "
+                                                "with several kernels need; use 'alternating'"):
+        mm.solve(f, CuttingPlane(master=backend))
 
 
 @pytest.mark.nojit
