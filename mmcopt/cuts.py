@@ -160,7 +160,10 @@ class PairCuts:
 
     def anchor(self, T: Floats, W: Floats) -> int:
         """Move the anchor to W with scores T; how many samples have another top class."""
-        top = self._leading(T)[0]
+        return self.relabel(self._leading(T)[0])
+
+    def relabel(self, top: Ints) -> int:
+        """Give the anchor these labels; how many are others."""
         changed = np.flatnonzero(top != self.top)
         if len(changed) and len(self):
             self._relinearise(changed, self.top[changed], top[changed])

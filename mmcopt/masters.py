@@ -9,12 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from mmcopt.errors import BackendError
-from mmcopt.linalg import UNIT
-from mmcopt.planes import ascend_master
+from mmcopt.planes import ascend_master, least_slope
 
 Floats = NDArray[Any]
 
@@ -27,17 +25,8 @@ def solve_master(Q: Floats, b: Floats, capped: int, start: Floats | None = None,
     [1.0, 0.0]
     """
     a = np.zeros(len(b)) if start is None else start.copy()
-    ascend_master(np.ascontiguousarray(Q), b, capped, a, _least(Q, b, tol), 50 + 20 * len(b))
+    ascend_master(np.ascontiguousarray(Q), b, capped, a, least_slope(Q, b, tol), 50 + 20 * len(b))
     return a
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _least(Q: Floats, b: Floats, tol: float) -> float:
-    """The slope below which there is nothing to gain: rounded in proportion to Q."""
-    scale, top = 1.0, 0.0
-    for i in range(b.size):
-        scale, top = max(scale, abs(b[i])), max(top, abs(Q[i, i]))
-    return max(tol * scale, 8 * UNIT * top)
 
 
 # ---------------------------------------------------------------- other solvers

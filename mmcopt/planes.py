@@ -15,6 +15,7 @@ from mmcopt.linalg import UNIT
 
 F = Any
 RIDGE = 1e-12  # of the largest diagonal: damps steps along directions in which cuts depend
+EXACT = 1e-12  # slope below which a master is solved, of its largest entry
 RISE = 1e-10  # relative rise of the objective between two masters that counts as one
 WORSE = 1e-12  # rise of the cuts at which labels that keep a floor are not taken
 PAIR, LABEL = 0, 1  # a cut between the two leading classes, or between the own and the best other
@@ -92,6 +93,15 @@ def _face(Q: F, g: F, free: F, m: int, capped: int, pivot: int, M: F, x: F, ridg
                 given += x[i]
         x[at] = -given
     return left
+
+
+@loop
+def least_slope(Q: F, b: F, tol: float) -> float:
+    """The slope below which there is nothing to gain: slopes are rounded in proportion to Q."""
+    scale, top = 1.0, 0.0
+    for i in range(b.size):
+        scale, top = max(scale, abs(b[i])), max(top, Q[i, i])
+    return max(tol * scale, 8 * UNIT * top)
 
 
 @loop
@@ -439,11 +449,7 @@ def descend(X: F, beta: float, G: F, b: F, weights: F, pairs: F, kind: int, leas
     while done < most:
         rows[:J] = G
         Q = np.dot(rows, rows.T) / beta
-        square = 0.0
-        for j in range(value.size):
-            square = max(square, Q[j, j])
-        tol = max(1e-12 * max(1.0, np.abs(value).max()), 8 * UNIT * square)
-        ascend_master(Q, value, J, a, tol, 50 + 20 * value.size)
+        ascend_master(Q, value, J, a, least_slope(Q, value, EXACT), 50 + 20 * value.size)
         w = np.dot(a, rows) / beta
         W[:] = w.reshape(k, d)
         classify(X, W, T, t, new)

@@ -35,7 +35,10 @@ class _State:
     gap: float = 0.0  # the largest of a master with blocks, relative
     masters: int = 0
     rises: int = 0
+    held: bool = False  # whether the labels of the anchor stay until their problem is solved
     anchored: float = np.inf  # the objective where the anchor was moved to last
+    best: tuple[float, Floats, Floats, Any] | None = None  # objective, W, T, labels
+    since: int = 0  # cuts since that one
     end: Status | None = None
 
 
@@ -47,7 +50,8 @@ class CuttingPlane(Solver):
     programs over the cuts linearised at the last point, one after another, until their objective
     falls by less than ``alpha`` relatively. Ends when no cut is violated by more than ``epsilon``:
     the loss is then within ``epsilon`` of what the cuts say. Where three classes and more have
-    nothing that tells them apart it may wander; ``max_cuts`` ends that.
+    little that tells them apart it may wander: after ``patience`` cuts without a lower objective it
+    goes back to the best W and on with ``order="cccp"``, which ends.
 
     Masters are solved by our own active-set method, "alternating" with the weights of kernels where
     there are some, or handed to a conic solver or, of one kernel, to OSQP or DAQP (pip install
@@ -72,6 +76,7 @@ class CuttingPlane(Solver):
     alpha: float = hyper(1e-4, real(0), "relative fall of the objective that ends the masters")
     max_cuts: int = hyper(300, integer(1), "cuts after which it gives up")
     max_masters: int = hyper(3, integer(1), "masters of one step at most")
+    patience: int = hyper(25, integer(1), "cuts without a lower objective that hold the labels")
 
     def refuses(self, f: Any) -> str | None:
         reason = super().refuses(f)
@@ -108,33 +113,46 @@ class CuttingPlane(Solver):
         cuts = offer.cuts(W, self.cut, init)
         m = 0 if offer.balance is None else 2 * len(offer.balance)
         count = max(1, len(offer.blocks))
-        state = _State(cuts, W, T, np.zeros(m), np.full(count, count ** (-1.0 / offer.p)))
+        state = _State(cuts, W, T, np.zeros(m), np.full(count, count ** (-1.0 / offer.p)),
+                       held=self.order == "cccp")
         return self._progress(offer, state, cuts.risk(T))
 
     def step(self, f: Any, state: _State, rng: np.random.Generator) -> Progress:
         offer, cuts = f.offer(Separation), state.cuts
         if not len(cuts):
             cuts.anchor(state.T, state.W)
-        cuts.add(state.T, held=self.order == "cccp")
+        cuts.add(state.T, held=state.held)
         j = len(cuts) - 1
         state.a = np.concatenate((state.a[:j], [0.0], state.a[j:]))
-        if self.order == "cccp":
+        if state.held:
             self._master(offer, state)
             reached = cuts.value(state.W)
         else:
             reached = self._masters(offer, state)
         risk = cuts.risk(state.T)
-        loss = cuts.held_risk(state.T) if self.order == "cccp" else risk
-        violation = loss - reached
-        done = violation <= self._enough(offer, offer.objective(state.W, risk)) and (
-            self.order == "planes" or self._settled(offer, state, risk))
-        if done:
+        violation = (cuts.held_risk(state.T) if state.held else risk) - reached
+        progress = self._progress(offer, state, risk, {
+            "cuts": float(len(cuts)), "masters": float(state.masters),
+            "violation": violation, "rises": float(state.rises), "inner_gap": state.gap})
+        if violation <= self._enough(offer, progress.value) and (
+                not state.held or self._settled(offer, state, risk)):
             state.end = Status.CONVERGED
         elif len(cuts) >= self.max_cuts:
             state.end = Status.ITERATION_LIMIT
-        return self._progress(offer, state, risk, {
-            "cuts": float(len(cuts)), "masters": float(state.masters),
-            "violation": violation, "rises": float(state.rises), "inner_gap": state.gap})
+        elif not state.held and offer.bound is None and self.cut == "pair":
+            self._hold(state, progress.value)
+        return progress
+
+    def _hold(self, state: _State, value: float) -> None:
+        """Go back to the best W, and hold its labels, once nothing better has come for long."""
+        if state.best is None or value < state.best[0] - self.alpha * abs(state.best[0]):
+            state.best, state.since = (value, state.W, state.T, state.cuts.top), 0
+            return
+        state.since += 1
+        if state.since >= self.patience:
+            state.anchored, state.W, state.T, top = state.best
+            state.cuts.relabel(top)
+            state.held = True
 
     def _progress(self, offer: Separation, state: _State, risk: float,
                   extras: dict[str, float] | None = None) -> Progress:

@@ -125,6 +125,20 @@ def test_the_compiled_step_is_the_same_as_the_one_in_numpy(k, options, monkeypat
         assert (fast.masters, fast.rises) == (plain.masters, plain.rises)
 
 
+@pytest.mark.parametrize("options", [{}, {"size_floor": 0.8}, {"center": False, "balance": 4.0}],
+                         ids=str)
+def test_patience_ends_what_has_nothing_to_tell_it_apart(options):
+    X = np.random.default_rng(0).standard_normal((300, 8)) + 1.0
+    f = CPM3C(X, 3, beta=0.02, **options)
+    endless = fit(f, CuttingPlane(patience=10_000), seed=0)
+    assert endless.status is Status.ITERATION_LIMIT and len(endless.history) == 300
+    patient = fit(f, CuttingPlane(), seed=0)
+    assert patient.status is Status.CONVERGED and len(patient.history) < 200
+    assert patient.objective <= endless.objective + 1e-3
+    held = patient.history["objective"][-1]
+    assert held <= patient.history["objective"][:60].min() + 0.02  # it went on from the best W
+
+
 def test_cuts_do_not_grow_with_the_number_of_samples():
     counts = []
     for n in (300, 3000, 30000):
