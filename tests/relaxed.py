@@ -68,14 +68,17 @@ def hinge_optimum(f):
     return min(1.0, *(r.objective for r in found if r.violation < 1e-7))
 
 
-def hinge_problem(seed, k=None):
-    """A hinge problem of few samples: two or three classes, with and without kernel and balance."""
+def hinge_problem(seed, k=None, biased=False):
+    """A hinge problem of few samples: two or three classes, with and without kernel and balance.
+
+    With ``biased`` half of them have a bias, too.
+    """
     rng = np.random.default_rng(seed)
     k = 2 + seed % 2 if k is None else k
     n = int(rng.integers(5, 8)) if k == 2 else int(rng.integers(4, 6))
     X = rng.standard_normal((n, int(rng.integers(1, 9)))) * 10.0 ** rng.uniform(-1, 1)
     X += rng.uniform(0, 3) * (np.arange(n) % k)[:, None]
-    center = seed % 3 > 0
-    return CPM3C(X, k, beta=10.0 ** rng.uniform(-2.5, 0.3), center=center,
+    center, bias = seed % 3 > 0, (0.0, 0.0, 1.0, 10.0)[seed // 4 % 4] if biased else 0.0
+    return CPM3C(X, k, beta=10.0 ** rng.uniform(-2.5, 0.3), center=center, bias=bias,
                  kernel=Gaussian(width=rng.uniform(0.2, 1.0)) if seed % 4 > 1 else None,
-                 balance=None if center else float(rng.choice([0.1, 0.3, 2.0])))
+                 balance=None if center and not bias else float(rng.choice([0.1, 0.3, 2.0])))

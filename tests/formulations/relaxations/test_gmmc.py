@@ -36,7 +36,7 @@ def test_no_duals_give_a_bound_above_the_value(r):
 def test_above_one_half_it_exceeds_the_optimum_and_proves_nothing():
     exceeded = 0
     for seed in range(0, 24, 2):
-        f = hinge_problem(seed, k=2)
+        f = hinge_problem(seed, k=2, biased=True)
         best = optimum(f)
         assert program(GMMC(f))[0] <= best + 1e-6
         paper = GMMC(f, slack=1.0)

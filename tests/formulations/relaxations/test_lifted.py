@@ -52,7 +52,7 @@ def test_no_duals_give_a_bound_above_the_optimum(r):
 @pytest.mark.parametrize("part", range(4))
 def test_brute_force_over_labels_is_never_below(part):
     for seed in range(30 * part, 30 * part + 30):
-        f, rng = hinge_problem(seed), np.random.default_rng(seed)
+        f, rng = hinge_problem(seed, biased=True), np.random.default_rng(seed)
         r = f.relax("lifted")
         result = mm.solve(r, seed=0)
         best, slack = optimum(f), 1e-8
