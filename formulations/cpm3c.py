@@ -18,7 +18,8 @@ from mmcopt.capabilities import (
     Subgradient,
 )
 from mmcopt.checks import data_matrix, instance, integer, optional, plural, real
-from mmcopt.cuts import LabelCuts, PairCuts, PaperCuts, floored, top_two
+from mmcopt.constraints import Balance
+from mmcopt.cuts import LabelCuts, PairCuts, PaperCuts, balanced, floored, top_two
 from mmcopt.errors import DataError, ParameterError
 from mmcopt.features import Features, KernelFeatures
 from mmcopt.kernels import Gaussian, Linear, as_kernel
@@ -59,9 +60,9 @@ class CPM3C(Formulation):
     p = 2.0  # of the ball of kernel weights, where there are several kernels
 
     def __init__(self, X: Any, n_clusters: int = 2, *, beta: float = 0.03,
-                 loss: MarginLoss | None = None, balance: float | None = None, kernel: Any = None,
-                 center: bool = True, normalize: bool = True, size_floor: float = 0.0,
-                 bias: float = 0.0) -> None:
+                 loss: MarginLoss | None = None, balance: float | Balance | None = None,
+                 kernel: Any = None, center: bool = True, normalize: bool = True,
+                 size_floor: float = 0.0, bias: float = 0.0) -> None:
         owner = type(self).__name__
         self.X = data_matrix(X, owner=owner)
         self.n = int(self.X.shape[0])
@@ -71,6 +72,8 @@ class CPM3C(Formulation):
             raise DataError(f"{owner}: {plural(self.n, 'sample')} cannot fill "
                             f"{self.n_clusters} clusters.")
         real(0, open_low=True).check(owner, "beta", beta)
+        if isinstance(balance, Balance):
+            balance = balance.of(self.n)
         optional(real(0)).check(owner, "balance", balance)
         optional(instance(MarginLoss)).check(owner, "loss", loss)
         self.beta = float(beta)
@@ -242,12 +245,12 @@ class CPM3C(Formulation):
         return (W, np.asarray(labels)) if self.least else W
 
     def _stretched(self, W: Floats) -> Floats:
-        """W at the length that the objective likes best, of many and its own."""
+        """W at the length that the objective likes best, of many and its own, and balanced."""
         square, margin = self.regulariser(W), top_two(self.features.scores(W))[2]
         lengths = np.geomspace(1e-3, 1e3, 61) / max(float(np.linalg.norm(W)), 1e-300)
         lengths = np.append(lengths, 1.0)
         values = [s * s * square + self.loss.value(s * margin).mean() for s in lengths]
-        return W * lengths[int(np.argmin(values))]
+        return balanced(W * lengths[int(np.argmin(values))], self.balance_rows, self.balance or 0.0)
 
     @cached
     def _ridge(self) -> Ridge:
@@ -309,9 +312,9 @@ class CPM3C(Formulation):
             # A floor on sizes leaves fewer points, and margins of given labels are never larger.
             limit = None if self.balance_rows is None else self.balance
             return LiftedMargin(self.features, self.n_clusters, self.beta, limit, self.weights)
-        if self.least or self.blocks or self.balance_rows is not None:
+        if self.least or self.blocks:
             return None
-        if kind in (Subgradient, MarginRisk):
+        if kind in (Subgradient, MarginRisk) and self.balance_rows is None:
             return MarginRisk(self.features, self.n_clusters, self.beta, self.loss)
         if kind is Refit and self.n_clusters == 2:
             return Refit(self._ridge.values, self._ridge.shift, self._regressed, self._halves,

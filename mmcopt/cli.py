@@ -49,7 +49,8 @@ my.libsvm; openml:NAME; or NAME for NAME.npz in the folder that MMCOPT_DATA name
 KERNEL = """\
 kernels: linear, cosine, gaussian:width=0.5 (of the largest distance; or gamma=, sigma=),
 laplacian:gamma=1, polynomial:degree=2,coef0=1; sums and products with numbers:
-gaussian:width=1+0.3*linear; suffixes: .nystroem:300 for large data, .pca:0.95 for few directions"""
+gaussian:width=1+0.3*linear; suffixes: .nystroem:300 for large data, .pca:0.95 and
+.cholesky:0.99 for the leading directions"""
 
 FAMILIES = """\
 problems, and the options they take (mmcopt describe NAME prints their mathematics)

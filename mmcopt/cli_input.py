@@ -17,7 +17,8 @@ from mmcopt.margins import MarginLoss
 KERNELS: dict[str, Callable[..., Any]] = {
     "linear": kernels.Linear, "polynomial": kernels.Polynomial, "gaussian": kernels.Gaussian,
     "laplacian": kernels.Laplacian, "cosine": kernels.Cosine, "precomputed": kernels.Precomputed}
-METHODS = {"nystroem": ("rank", "seed"), "pca": ("share",), "centered": (), "normalized": ()}
+METHODS = {"nystroem": ("rank", "seed"), "pca": ("share",),
+           "cholesky": ("share", "rank"), "centered": (), "normalized": ()}
 POSITIONAL = {"polynomial": ("degree", "coef0")}
 LOSSES = {re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower(): cls
           for name, cls in MARGIN_LOSSES.items()}

@@ -1,4 +1,4 @@
-"""Side constraints of label problems: sizes, known labels, and links between samples."""
+"""Side constraints: sizes, known labels and links of label problems, balance of scores."""
 
 from __future__ import annotations
 
@@ -76,6 +76,29 @@ def _whole(value: Any) -> bool:
     """Whether a value is an integer, of any type but bool."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool) \
         and float(value).is_integer()
+
+
+@dataclass(frozen=True)
+class Balance:
+    """How far the sums of scores of two classes may differ: ``limit``, or ``share`` of n.
+
+    >>> Balance(share=0.03).of(100)
+    3.0
+    """
+
+    limit: float | None = None
+    share: float | None = None
+
+    def __post_init__(self) -> None:
+        if (self.limit is None) == (self.share is None):
+            raise ParameterError("Balance: give a limit, or a share of the samples, and one of "
+                                 f"these only; got {self}.")
+        real(0).check("Balance", "limit" if self.share is None else "share",
+                      self.limit if self.share is None else self.share)
+
+    def of(self, n: int) -> float:
+        """The limit for n samples."""
+        return float(self.limit) if self.limit is not None else float(self.share or 0.0) * n
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,18 @@ def floored(T: Floats, least: int) -> Ints:
     return y
 
 
+def balanced(W: Floats, rows: Floats | None, limit: float) -> Floats:
+    """The W nearest to one, but where ``|rows W| <= limit``; about, for several rows."""
+    if rows is None:
+        return W
+    sums = rows @ W.ravel()
+    most = float(np.abs(sums).max())
+    if most <= limit:
+        return W
+    away = np.linalg.lstsq(rows, sums, rcond=None)[0]
+    return np.asarray(W - (1.0 - (1.0 - 1e-9) * limit / most) * away.reshape(W.shape))
+
+
 class PairCuts:
     """The cuts above, and their linear parts at the current anchor: ``b`` (J,) and ``G`` (J, k d).
 

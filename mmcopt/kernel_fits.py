@@ -30,7 +30,7 @@ _BLOCK, _STRIP = 1024, 16  # rows worked on at a time, in memory and in the cach
 _EXACT, _SAMPLE = 10_000, 5_000  # largest n for an exact dmax; rows sampled beyond it
 _TEX = {"x'z": r"x^\top z", "|x-z|": r"\|x-z\|", "|x| |z|": r"\|x\| \|z\|", "exp": r"\exp",
         "dmax": r"d_{\max}", "center": r"\mathrm{center}", "normalize": r"\mathrm{normalize}",
-        "nystroem": r"\mathrm{nystroem}", " * ": r" \cdot "}
+        "nystroem": r"\mathrm{nystroem}", "cholesky": r"\mathrm{cholesky}", " * ": r" \cdot "}
 
 # ---------------------------------------------------------------- data
 

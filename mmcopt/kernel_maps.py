@@ -20,6 +20,7 @@ from mmcopt.kernels import (
     Linear,
     Normalized,
     Nystroem,
+    Pivoted,
     Polynomial,
     Precomputed,
     Principal,
@@ -69,6 +70,38 @@ class _Directions(FittedKernel):
         return self._parts[0]._rows(A) @ self._root
 
 
+class _Pivots(FittedKernel):
+    """The rows of the incomplete Cholesky factor L, and K_xR L_R^-T for new rows."""
+
+    def __init__(self, kernel: Any, data: Data) -> None:
+        super().__init__(kernel, data)
+        self.psd = self.explicit = True
+        part, n = self._parts[0], data.n
+        most = min(n, kernel.rank or n)
+        left = np.array(part.diagonal(), dtype=np.float64)
+        trace, tiny = float(left.sum()), float(left.max()) * n * np.finfo(float).eps
+        if not trace > 0:
+            raise DataError(f"{data.owner}: cholesky() needs a kernel of positive trace; check for "
+                            "identical rows.")
+        L, pivots = np.zeros((n, min(most, 16))), list[int]()
+        while len(pivots) < most and left.sum() > (1.0 - kernel.share) * trace:
+            j, r = int(left.argmax()), len(pivots)
+            if left[j] <= tiny:
+                break
+            if r == L.shape[1]:
+                L = np.hstack([L, np.zeros((n, min(r, most - r)))])
+            column = np.asarray(part._rows(data.X, np.array([j])), dtype=np.float64).ravel()
+            L[:, r] = (column - L[:, :r] @ L[j, :r]) / np.sqrt(left[j])
+            left = np.maximum(left - L[:, r] ** 2, 0.0)
+            left[j] = 0.0
+            pivots.append(j)
+        self._R = np.array(pivots)
+        self._root = np.linalg.inv(L[self._R, :len(pivots)]).T
+
+    def _map(self, A: Any) -> Any:
+        return self._parts[0]._rows(A, self._R) @ self._root
+
+
 class _View(FittedKernel):
     """A kernel fitted to some of the columns."""
 
@@ -104,5 +137,6 @@ def fitted(kernel: Kernel, data: Data) -> FittedKernel:
 FITTED: dict[type[Kernel], type[FittedKernel]] = {
     Linear: _Leaf, Polynomial: _Leaf, Gaussian: _Leaf, Laplacian: _Leaf, Cosine: _Leaf,
     Precomputed: _Given, Sum: _Pair, Product: _Pair, Scaled: _Affine, Centered: _Affine,
-    Normalized: _Affine, Nystroem: _Landmarks, Principal: _Directions, Columns: _View,
+    Normalized: _Affine, Nystroem: _Landmarks, Pivoted: _Pivots,
+    Principal: _Directions, Columns: _View,
 }

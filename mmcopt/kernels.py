@@ -80,6 +80,10 @@ class Kernel:
         """Keep the leading eigenvectors of the training kernel that hold ``share`` of its trace."""
         return Principal(self, share)
 
+    def cholesky(self, share: float = 0.999, rank: int = 0) -> Kernel:
+        """Approximate by an incomplete Cholesky factor that holds ``share`` of the trace."""
+        return Pivoted(self, share, rank)
+
     def on(self, columns: Sequence[int]) -> Kernel:
         """Look at some columns of X only: a view of the data."""
         return Columns(self, tuple(int(c) for c in columns))
@@ -275,6 +279,22 @@ class Principal(Kernel):
     inner: Kernel = hyper(None, _KERNEL, "the kernel")
     share: float = hyper(0.95, checks.real(0, 1, open_low=True), "of the trace that is kept")
     _styles = ("%(inner)s.pca(share=%(share)r)", "pca(%(inner)s; %(share)g of the trace)")
+
+
+@dataclass(frozen=True, repr=False)
+class Pivoted(Kernel):
+    """A kernel through its Cholesky factor with pivots, as many as hold a share of its trace.
+
+    The next pivot is the row that those before say least about, so it is Nystroem's approximation
+    on chosen landmarks, with a known error: the trace of what is left. A ``rank`` above 0 limits
+    how many.
+    """
+
+    inner: Kernel = hyper(None, _KERNEL, "the kernel")
+    share: float = hyper(0.999, checks.real(0, 1, open_low=True), "of the trace that is kept")
+    rank: int = hyper(0, checks.integer(0), "pivots at most; 0 for no limit")
+    _styles = ("%(inner)s.cholesky(share=%(share)r, rank=%(rank)d)",
+               "cholesky(%(inner)s; %(share)g of the trace)")
 
 
 @dataclass(frozen=True, repr=False)

@@ -245,7 +245,8 @@ def protocol(starts: int) -> list[str]:
         "it uses no labels, but it helps where classes are of equal size.",
         f"CuttingPlane(), epsilon = .01, 3 masters a step, at most {STEPS} cuts; 'at limit' counts "
         "starts that ended there. Against 100 masters a step the lowest of 20 random starts was "
-        "lower on 26 of 28 two-class cells (7 sets x 4 beta, one tie); with k-means starts the two differ little.",
+        "lower on 26 of 28 two-class cells (7 sets x 4 beta, one tie); with k-means starts the two "
+        "differ little.",
         "Accuracy is the share of samples in the majority class of their cluster, as the papers "
         "count. 'mean of starts' is the mean accuracy over all starts: what a single one gives.",
         f"{KM}: k-means from random centres, mean and deviation over single runs, as the paper.",

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mmcopt.capabilities import Capability, Refit
 from mmcopt.checks import choice, flag, hyper, integer, real
-from mmcopt.result import Status
+from mmcopt.result import FEASIBLE, Status
 from mmcopt.solvers.cutting_plane import CuttingPlane
 from mmcopt.solvers.steepest_descent import SteepestDescent
 from mmcopt.solving import Progress, Solver, out_of_time, run
@@ -46,11 +46,12 @@ class Alternating(Solver):
     cluster shrink: all on one side is what every loss likes best. Two clusters only.
 
     The objective of a step is the formulation's: that of the labels, or of the model at its best
-    length. It ends where labels repeat, a fixed point that promises nothing. ``polish`` then takes
-    the labels of the best step to a local optimum of moves and swaps where points are labels;
-    otherwise it solves their convex problem, that of the labels found there, and so on, which never
-    raises the objective. Starts matter more than for `CuttingPlane`: take ``init="kmeans"``. Where
-    a kernel fits any labels (narrow, and lam small), all labels are nearly fixed points.
+    length, moved to where a balance of scores holds. It ends where labels repeat, a fixed point
+    that promises nothing. ``polish`` then takes the labels of the best step to a local optimum of
+    moves and swaps where points are labels; otherwise it solves their convex problem, that of the
+    labels found there, and so on, which never raises the objective. Starts matter more than for
+    `CuttingPlane`: take ``init="kmeans"``. Where a kernel fits any labels (narrow, and lam small),
+    all labels are nearly fixed points.
 
     A step is a product with the smoother, factorised once, for the square loss, and up to ``inner``
     of them for the others, by splitting to the accuracy ``tol``. On sparse rows conjugate gradients
@@ -91,7 +92,8 @@ class Alternating(Solver):
         offer = f.offer(Refit)
         labels = offer.draw(rng) if init is None else f.labels(init)
         labels = offer.repair(np.asarray(labels, dtype=np.int64), rng)
-        point = f.from_labels(labels) if init is None or offer.restrict is None else init
+        given = init is not None and offer.restrict is not None and f.violation(init) <= FEASIBLE
+        point = init if given else f.from_labels(labels)
         value = f.objective(point)
         state = _State(labels, value, labels, np.zeros(f.n), np.zeros(f.n))
         state.seen.add(labels.tobytes())

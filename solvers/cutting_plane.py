@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mmcopt.capabilities import Capability, Separation
 from mmcopt.checks import choice, hyper, integer, real
-from mmcopt.cuts import PairCuts
+from mmcopt.cuts import PairCuts, balanced
 from mmcopt.features import Features
 from mmcopt.margins import Hinge
 from mmcopt.result import Status
@@ -108,7 +108,7 @@ class CuttingPlane(Solver):
             W = 1e-3 * rng.standard_normal((k, d))
         if init is None and offer.features.bias:
             W[:, -1] = 0.0  # or one class were ahead for all samples
-        W = _balanced(offer, W)
+        W = balanced(W, offer.balance, offer.limit)
         T = offer.features.scores(W)
         cuts = offer.cuts(W, self.cut, init)
         m = 0 if offer.balance is None else 2 * len(offer.balance)
@@ -244,15 +244,3 @@ def _compile() -> None:
     cuts = PairCuts(rows, 2, Hinge(), np.arange(2))
     cuts.add(T)
     cuts.descend(1.0, np.empty((0, 4)), np.empty(0), 0.0, 1, np.eye(2), T, np.zeros(1))
-
-
-def _balanced(offer: Separation, W: Floats) -> Floats:
-    """A start, moved to where the balance holds."""
-    if offer.balance is None:
-        return W
-    sums = offer.balance @ W.ravel()
-    most = float(np.abs(sums).max())
-    if most <= offer.limit:
-        return W
-    away = np.linalg.lstsq(offer.balance, sums, rcond=None)[0]
-    return np.asarray(W - (1.0 - (1.0 - 1e-9) * offer.limit / most) * away.reshape(W.shape))

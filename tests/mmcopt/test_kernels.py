@@ -259,6 +259,52 @@ def test_nystroem_of_a_precomputed_matrix_is_that_of_the_kernel():
     assert b.psd and not b._parts[0].psd
 
 
+# ---------------------------------------------------------------- cholesky
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(width=0.3), Linear(), Polynomial(2), Cosine(),
+                                    Laplacian(gamma=0.3), Gaussian(width=1).centered()], ids=repr)
+def test_cholesky_of_all_the_trace_is_exact(kernel):
+    K = kernel.fit(X).matrix()
+    f = kernel.cholesky(1.0).fit(X)
+    np.testing.assert_allclose(f.matrix(), K, atol=1e-9 * np.abs(K).max())
+    np.testing.assert_allclose(f.cross(Z), kernel.fit(X).cross(Z), atol=1e-6 * np.abs(K).max())
+
+
+def test_cholesky_keeps_the_share_of_the_trace_with_as_few_pivots_as_it_needs():
+    K = Gaussian(width=1).fit(X).matrix()
+    ranks = []
+    for share in (0.9, 0.99, 0.9999):
+        f = Gaussian(width=1).cholesky(share).fit(X)
+        left = np.trace(K) - np.trace(f.matrix())
+        ranks.append(f.features().shape[1])
+        assert -1e-10 <= left <= (1 - share) * np.trace(K) + 1e-10
+        assert np.linalg.eigvalsh(K - f.matrix()).min() >= -1e-10
+        fewer = Gaussian(width=1).cholesky(1.0, ranks[-1] - 1).fit(X)
+        assert np.trace(K) - np.trace(fewer.matrix()) > (1 - share) * np.trace(K)
+    assert ranks[0] < ranks[1] < ranks[2] < 40
+    assert Linear().cholesky(1.0).fit(X).features().shape == (40, 5)
+    assert repr(Linear().cholesky()) == "Linear().cholesky(share=0.999, rank=0)"
+
+
+def test_cholesky_picks_the_row_that_is_known_least():
+    K = Gaussian(gamma=0.1).fit(X).matrix()
+    f = Gaussian(gamma=0.1).cholesky(1.0, 5).fit(X)
+    R, left = [], K.copy()
+    for _ in range(5):  # literally, on the whole matrix
+        j = int(np.diagonal(left).argmax())
+        R.append(j)
+        left = left - np.outer(left[:, j], left[j]) / left[j, j]
+    assert f._R.tolist() == R
+    np.testing.assert_allclose(K - f.matrix(), left, atol=1e-12)
+    a, b = f, Precomputed().cholesky(1.0, 5).fit(K)
+    np.testing.assert_allclose(a.matrix(), b.matrix(), atol=1e-12)
+    same = X.copy()
+    same[:] = X[0]
+    with pytest.raises(DataError, match="positive trace; check for identical rows"):
+        Linear().centered().cholesky().fit(same)
+
+
 def test_nystroem_makes_no_float_copy_of_the_data(monkeypatch):
     monkeypatch.setattr(kernel_fits, "_BLOCK", 256)
     big = np.random.default_rng(0).integers(0, 255, (6000, 400), dtype=np.uint8)

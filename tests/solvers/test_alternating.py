@@ -264,7 +264,25 @@ def test_every_parameter_does_something():
 
 def test_what_does_not_fit_is_refused():
     X, _ = pair()
-    for f in (CPM3C(X, 3), CPM3C(X, 2, size_floor=0.5), LeastSquares(X, 3),
-              CPM3C(X, 2, balance=1.0, center=False)):
+    for f in (CPM3C(X, 3), CPM3C(X, 2, size_floor=0.5), LeastSquares(X, 3)):
         with pytest.raises(IncompatibleError, match="it needs Refit, which this"):
             mm.solve(f, Alternating())
+
+
+@pytest.mark.parametrize("options", [{"center": False}, {"bias": 10.0}], ids=str)
+def test_a_balance_of_scores_holds_at_every_point(options):
+    X, y = pair()
+    f = CPM3C(X, 2, beta=0.1, balance=0.02 * len(X), **options)
+    seen = []
+    for loss in ("square", "hinge", "epsilon-insensitive"):
+        result = mm.solve(f, Alternating(loss=loss, polish=False), init="kmeans", seed=0)
+        assert result.violation <= 1e-9 and result.verify()
+        polished = mm.solve(f, Alternating(loss=loss), init="kmeans", seed=0)
+        assert polished.violation <= 1e-7
+        assert polished.objective <= result.objective + 1e-9
+        seen.append(polished.objective)
+    assert min(seen) < f.objective(f.from_labels(y)) and f.violation(f.from_labels(y)) <= 1e-9
+    out = np.zeros((2, f.features.d))
+    out[0, -1] = 1.0  # a start that breaks the balance is replaced
+    assert f.violation(out) > 1e-3
+    assert mm.solve(f, Alternating(), init=out, seed=0).violation <= 1e-7
