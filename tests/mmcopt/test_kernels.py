@@ -299,10 +299,8 @@ def test_cholesky_picks_the_row_that_is_known_least():
     np.testing.assert_allclose(K - f.matrix(), left, atol=1e-12)
     a, b = f, Precomputed().cholesky(1.0, 5).fit(K)
     np.testing.assert_allclose(a.matrix(), b.matrix(), atol=1e-12)
-    same = X.copy()
-    same[:] = X[0]
     with pytest.raises(DataError, match="positive trace; check for identical rows"):
-        Linear().centered().cholesky().fit(same)
+        Linear().cholesky().fit(np.zeros((5, 2)))
 
 
 def test_nystroem_makes_no_float_copy_of_the_data(monkeypatch):
