@@ -243,7 +243,7 @@ def test_limits_end_a_run_with_its_best_average():
 def test_a_start_is_kept_where_it_cannot_be_improved():
     X, _ = blobs()
     f = CPM3C(X, 3)
-    good = mm.solve(f, CuttingPlane(epsilon=1e-4), init="kmeans", seed=0)
+    good = mm.solve(f, CuttingPlane(epsilon=1e-4, max_masters=100), init="kmeans", seed=0)
     before = good.point.copy()
     result = mm.solve(f, SGD(max_passes=2), init=good, seed=0)
     assert result.objective <= good.objective
