@@ -192,8 +192,8 @@ def encode_labels(labels: ArrayLike, n: int, *, owner: str) -> tuple[NDArray[np.
 
 
 def plural(count: int, word: str) -> str:
-    """``plural(1, "cluster")`` is "1 cluster", ``plural(3, "cluster")`` "3 clusters"."""
-    return f"{count} {word}" + ("" if count == 1 else "s")
+    """``plural(1, "cluster")`` is "1 cluster", ``plural(3, "class")`` "3 classes"."""
+    return f"{count} {word}" + ("" if count == 1 else "es" if word.endswith("s") else "s")
 
 
 def listed(names: Sequence[str]) -> str:

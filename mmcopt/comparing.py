@@ -169,7 +169,8 @@ class _Runs:
 
 def compare(problems: Any, solvers: Any, *, seeds: int | Sequence[Any],
             time_limit: float | None = None, y: Any = None, n_jobs: int | None = None,
-            max_iter: int | None = None, progress: bool | Watch = False) -> Comparison:
+            max_iter: int | None = None, init: Any = None,
+            progress: bool | Watch = False) -> Comparison:
     """Run every solver on every problem from every seed.
 
     Parameters
@@ -180,6 +181,8 @@ def compare(problems: Any, solvers: Any, *, seeds: int | Sequence[Any],
         An integer stands for 0 .. seeds - 1.
     time_limit, max_iter
         Limits of each run, as in `mmcopt.solve`.
+    init : "kmeans" or another start of `mmcopt.solve`
+        Where every run begins; at random when it is None.
     y : labels, or dict of problem name -> labels
         Known classes, for the adjusted Rand index.
     n_jobs : int
@@ -210,7 +213,8 @@ def compare(problems: Any, solvers: Any, *, seeds: int | Sequence[Any],
     named, chosen = _named_problems(problems), _named_solvers(solvers)
     table = Comparison(named, _truth(named, y))
     watch = progress if isinstance(progress, Watch) else (_Line() if progress else Watch())
-    runs = _Runs(table, chosen, watch, {"time_limit": time_limit, "max_iter": max_iter})
+    runs = _Runs(table, chosen, watch, {"time_limit": time_limit, "max_iter": max_iter,
+                                                  "init": init})
     _pair(table, chosen, runs.prepared)
     tasks = [_Task(p, s, seed) for p in named for seed in _seeds(seeds) for s in chosen
              if (p, s) in runs.prepared]

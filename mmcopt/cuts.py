@@ -96,6 +96,11 @@ class PairCuts:
         """Whether `descend` is there."""
         return self._rows is not None
 
+    @property
+    def precision(self) -> Any:
+        """The type in which weights of samples are kept."""
+        return self._weights.dtype
+
     def risk(self, T: Floats) -> float:
         """Mean loss at scores T."""
         return float(self.loss.value(self._leading(T)[2]).mean())

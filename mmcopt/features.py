@@ -44,7 +44,7 @@ class Features:
             raw = float(self.X.multiply(self.X).sum()) / self.n
             square, rounding = raw - float(mean @ mean), 8 * UNIT * self.n * raw
         else:
-            self.X = np.subtract(X, mean, dtype=np.float64)
+            self.X = np.subtract(X, mean, dtype=np.float64, order="C")
             square = float(np.vdot(self.X, self.X)) / self.n
             raw = square + float(mean @ mean)
             rounding = 8 * (UNIT * self.n)**2 * raw

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt.errors import BackendError
-from mmcopt.planes import ascend_master, least_slope
+from mmcopt.planes import ascend_master
 
 Floats = NDArray[Any]
 
@@ -25,12 +25,13 @@ def solve_master(Q: Floats, b: Floats, capped: int, start: Floats | None = None,
     [1.0, 0.0]
     """
     a = np.zeros(len(b)) if start is None else start.copy()
-    ascend_master(np.ascontiguousarray(Q), b, capped, a, least_slope(Q, b, tol), 50 + 20 * len(b))
+    ascend_master(np.ascontiguousarray(Q), b, capped, a, tol, 50 + 20 * len(b))
     return a
 
 
 # ---------------------------------------------------------------- other solvers
 
+ACCURATE = 1e-4  # gap, relative, up to which the answer of another solver is taken
 
 TOLERANCES: dict[str, dict[str, Any]] = {
     "ecos": {"abstol": 3e-11, "reltol": 3e-11, "feastol": 1e-10, "max_iters": 500},
@@ -45,7 +46,29 @@ def conic_master(Q: Floats, b: Floats, capped: int, p: float,
                  backend: str) -> tuple[Floats, Floats]:
     """The a of `ascend_blocks` and its weights by another solver, for reference and comparison."""
     if len(Q) == 1 and backend in QUADRATIC:
-        return _feasible(QUADRATIC[backend](Q[0], b, capped), capped), np.ones(1)
+        found, weights = _feasible(QUADRATIC[backend](Q[0], b, capped), capped), np.ones(1)
+    else:
+        found, weights = _by_cone(Q, b, capped, p, backend)
+    off = _gap(np.einsum("m,mij->ij", weights, Q), b, capped, found)
+    if off > ACCURATE:
+        raise _failed(backend, len(b), f"inaccurate, by {off:.1g}")
+    return found, weights
+
+
+def _gap(Q: Floats, b: Floats, capped: int, a: Floats) -> float:
+    """The gap of an answer for given weights, or what its W breaks constraints by; relative."""
+    slopes = b - Q @ a
+    square = float(a @ Q @ a)
+    slack = max(0.0, float(slopes[:capped].max(initial=0.0)))
+    value = float(b @ a) - square / 2
+    unit = max(1e-3, abs(value), square / 2 + slack)
+    over = float(slopes[capped:].max(initial=0.0)) / max(1.0, float(np.abs(b).max()))
+    return max((square / 2 + slack - value) / unit, over)
+
+
+def _by_cone(Q: Floats, b: Floats, capped: int, p: float,
+             backend: str) -> tuple[Floats, Floats]:
+    """The a of `ascend_blocks` and its weights by a cone, through cvxpy."""
     import cvxpy as cp
 
     a = cp.Variable(len(b), nonneg=True)
@@ -57,11 +80,18 @@ def conic_master(Q: Floats, b: Floats, capped: int, p: float,
     norm = squares[0] if len(squares) == 1 else cp.pnorm(cp.hstack(squares), dual_p)
     cap: list[Any] = [cp.sum(a[:capped]) <= 1.0]
     problem = cp.Problem(cp.Maximize(b @ a - norm / 2), cap)
-    try:
-        problem.solve(solver=backend.upper(), **TOLERANCES[backend])
-    except cp.SolverError as e:
-        raise BackendError(f"{backend} could not solve a master of {len(b)} cuts ({e}); use "
-                           "master='alternating'.") from e
+    tried: list[dict[str, Any]] = [TOLERANCES[backend]]
+    if backend == "cvxopt":
+        tried.append({"abstol": 1e-7, "reltol": 1e-7, "feastol": 1e-7})
+    for tolerances in tried:
+        try:
+            problem.solve(solver=backend.upper(), **tolerances)
+        except cp.SolverError as e:
+            if tolerances is tried[-1]:
+                raise _failed(backend, len(b), str(e)) from e
+            continue
+        if a.value is not None:
+            break
     if a.value is None:
         raise _failed(backend, len(b), problem.status)
     found = _feasible(np.asarray(a.value), capped)

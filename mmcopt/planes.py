@@ -15,7 +15,7 @@ from mmcopt.linalg import UNIT
 
 F = Any
 RIDGE = 1e-12  # of the largest diagonal: damps steps along directions in which cuts depend
-EXACT = 1e-12  # slope below which a master is solved, of its largest entry
+EXACT = 1e-12  # slope below which a master is solved, of the largest b of a cut
 RISE = 1e-10  # relative rise of the objective between two masters that counts as one
 WORSE = 1e-12  # rise of the cuts at which labels that keep a floor are not taken
 PAIR, LABEL = 0, 1  # a cut between the two leading classes, or between the own and the best other
@@ -96,25 +96,19 @@ def _face(Q: F, g: F, free: F, m: int, capped: int, pivot: int, M: F, x: F, ridg
 
 
 @loop
-def least_slope(Q: F, b: F, tol: float) -> float:
-    """The slope below which there is nothing to gain: slopes are rounded in proportion to Q."""
-    scale, top = 1.0, 0.0
-    for i in range(b.size):
-        scale, top = max(scale, abs(b[i])), max(top, Q[i, i])
-    return max(tol * scale, 8 * UNIT * top)
-
-
-@loop
 def ascend_master(Q: F, b: F, capped: int, a: F, tol: float, limit: int) -> int:
     """Improve a feasible ``a`` to the optimum, in place; the number of steps taken.
 
     Free entries take a Newton step, a little damped so that dependent cuts do no harm, cut off
     where one of them, or the slack of the cap, reaches zero. Where nothing is left to gain on the
-    face, the entry with the largest gain joins, and where that is below ``tol``, a is optimal.
+    face, the entry with the largest gain joins, and where that is below ``tol`` of the largest b of
+    a cut, or below the rounding of the slopes, a is optimal.
     """
-    n, top = b.size, 1e-100
+    n, top, unit = b.size, 1e-100, 1.0
     for i in range(n):
         top = max(top, Q[i, i])
+        if i < capped:
+            unit = max(unit, abs(b[i]))
     is_free = a > 0.0
     used = min(a[:capped].sum(), 1.0)
     tight = used >= 1.0 - 1e-15
@@ -127,11 +121,15 @@ def ascend_master(Q: F, b: F, capped: int, a: F, tol: float, limit: int) -> int:
                 m += 1
                 if tight and i < capped and (pivot < 0 or a[i] > a[pivot]):
                     pivot = i
+        mass = 0.0
+        for j in range(m):
+            mass += a[free[j]]
+        least = max(tol * unit, 8 * UNIT * top * mass)
         for i in range(n):
             g[i] = b[i]
             for j in range(m):
                 g[i] -= Q[i, free[j]] * a[free[j]]
-        if _face(Q, g, free, m, capped, pivot, M, x, RIDGE * top) > tol:
+        if _face(Q, g, free, m, capped, pivot, M, x, RIDGE * top) > least:
             step, who, slope = 1.0, -1, 0.0
             for i in range(m):
                 if free[i] < capped:
@@ -153,10 +151,10 @@ def ascend_master(Q: F, b: F, capped: int, a: F, tol: float, limit: int) -> int:
                 used = 1.0
             continue
         price = g[pivot] if tight else 0.0
-        if price < -tol:  # the cap holds nothing back
+        if price < -least:  # the cap holds nothing back
             tight = False
             continue
-        best, joins = tol, -1
+        best, joins = least, -1
         for i in range(n):
             if not is_free[i]:
                 gain = g[i] - (price if i < capped else 0.0)
@@ -187,7 +185,7 @@ def ascend_blocks(Q: F, b: F, capped: int, p: float, a: F, weights: F, tol: floa
         mixed[:] = 0.0
         for m in range(blocks):
             mixed += weights[m] * Q[m]
-        ascend_master(mixed, b, capped, a, 1e-13 * max(1.0, np.abs(b).max()), 50 + 20 * n)
+        ascend_master(mixed, b, capped, a, 1e-13, 50 + 20 * n)
         linear = (a * b).sum()
         for m in range(blocks):
             moved[m] = Q[m] @ a
@@ -276,19 +274,24 @@ def fill_classes(T: F, least: int, y: F) -> None:
         count[y[i]] += 1
     if count.min() >= least:
         return
-    loss = np.empty(n)
+    loss, place = np.empty(n), np.empty(n, np.int64)
     for p in np.argsort(count, kind="mergesort"):
-        if count[p] >= least:
-            continue
-        for i in range(n):
-            loss[i] = T[i, y[i]] - T[i, p]
-        for i in np.argsort(loss, kind="mergesort"):
-            if count[p] >= least:
-                break
-            if y[i] != p and count[y[i]] > least:
-                count[y[i]] -= 1
-                count[p] += 1
-                y[i] = p
+        while count[p] < least:
+            m = 0
+            for i in range(n):
+                if y[i] != p and count[y[i]] > least:
+                    loss[m], place[m] = T[i, y[i]] - T[i, p], i
+                    m += 1
+            if m == 0:
+                return
+            need = min(m, least - count[p])
+            near = np.flatnonzero(loss[:m] <= np.partition(loss[:m], need - 1)[need - 1])
+            for j in near[np.argsort(loss[near], kind="mergesort")]:
+                i = place[j]
+                if count[p] < least and count[y[i]] > least:
+                    count[y[i]] -= 1
+                    count[p] += 1
+                    y[i] = p
 
 
 @sums
@@ -449,7 +452,7 @@ def descend(X: F, beta: float, G: F, b: F, weights: F, pairs: F, kind: int, leas
     while done < most:
         rows[:J] = G
         Q = np.dot(rows, rows.T) / beta
-        ascend_master(Q, value, J, a, least_slope(Q, value, EXACT), 50 + 20 * value.size)
+        ascend_master(Q, value, J, a, EXACT, 50 + 20 * value.size)
         w = np.dot(a, rows) / beta
         W[:] = w.reshape(k, d)
         classify(X, W, T, t, new)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,8 +13,8 @@ from mmcopt.capabilities import Capability, Separation
 from mmcopt.checks import choice, hyper, integer, real
 from mmcopt.cuts import PairCuts, balanced
 from mmcopt.features import Features
-from mmcopt.margins import Hinge
-from mmcopt.result import Status
+from mmcopt.margins import Hinge, SquaredHinge
+from mmcopt.result import FEASIBLE, Status
 from mmcopt.solving import Progress, Solver
 
 Floats = NDArray[Any]
@@ -39,6 +39,8 @@ class _State:
     anchored: float = np.inf  # the objective where the anchor was moved to last
     best: tuple[float, Floats, Floats, Any] | None = None  # objective, W, T, labels
     since: int = 0  # cuts since that one
+    rows: Floats = field(default_factory=lambda: np.empty((0, 0)))  # of the balance, to scale
+    unit: Floats = field(default_factory=lambda: np.empty(0))  # what they were divided by
     end: Status | None = None
 
 
@@ -95,8 +97,10 @@ class CuttingPlane(Solver):
         return reason
 
     def prepare(self, f: Any) -> None:
-        f.offer(Separation)  # its features are made
-        _compile()
+        offer = f.offer(Separation)
+        cuts = offer.cuts(np.zeros((offer.k, offer.features.d)), "pair", None)
+        if cuts.compiled or offer.blocks:
+            _compile(cuts.precision, bool(offer.blocks))
 
     def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
         offer = f.offer(Separation)
@@ -114,7 +118,7 @@ class CuttingPlane(Solver):
         m = 0 if offer.balance is None else 2 * len(offer.balance)
         count = max(1, len(offer.blocks))
         state = _State(cuts, W, T, np.zeros(m), np.full(count, count ** (-1.0 / offer.p)),
-                       held=self.order == "cccp")
+                       held=self.order == "cccp", unit=np.ones(m))
         return self._progress(offer, state, cuts.risk(T))
 
     def step(self, f: Any, state: _State, rng: np.random.Generator) -> Progress:
@@ -124,6 +128,8 @@ class CuttingPlane(Solver):
         cuts.add(state.T, held=state.held)
         j = len(cuts) - 1
         state.a = np.concatenate((state.a[:j], [0.0], state.a[j:]))
+        if j == 0:
+            _scale(offer, state)
         if state.held:
             self._master(offer, state)
             reached = cuts.value(state.W)
@@ -136,12 +142,22 @@ class CuttingPlane(Solver):
             "violation": violation, "rises": float(state.rises), "inner_gap": state.gap})
         if violation <= self._enough(offer, progress.value) and (
                 not state.held or self._settled(offer, state, risk)):
-            state.end = Status.CONVERGED
+            state.end = Status.FAILED if self._broken(offer, progress) else Status.CONVERGED
         elif len(cuts) >= self.max_cuts:
             state.end = Status.ITERATION_LIMIT
         elif not state.held and offer.bound is None and self.cut == "pair":
             self._hold(state, progress.value)
         return progress
+
+    def _broken(self, offer: Separation, progress: Progress) -> bool:
+        """Whether rounding has spoilt the end: a gap that is not there, or a broken balance."""
+        W, value = offer.weights(progress.point), progress.value
+        if offer.balance is not None:
+            over = float(np.abs(offer.balance @ W.ravel()).max()) - offer.limit
+            if over > FEASIBLE * offer.features.n:
+                return True
+        return progress.lower_bound is not None and \
+            value - progress.lower_bound > 2.0 * self.epsilon * max(value, progress.lower_bound)
 
     def _hold(self, state: _State, value: float) -> None:
         """Go back to the best W, and hold its labels, once nothing better has come for long."""
@@ -158,7 +174,9 @@ class CuttingPlane(Solver):
                   extras: dict[str, float] | None = None) -> Progress:
         point = offer.point(state.W, state.cuts.beside(state.a))
         value = offer.objective(state.W, risk)
-        duals = state.cuts.duals(state.a) if offer.bound is not None else None
+        a = state.a.copy()
+        a[len(state.cuts):] /= state.unit
+        duals = state.cuts.duals(a) if offer.bound is not None else None
         if duals is None or offer.bound is None:
             return Progress(state, point, value, extras=extras or {})
         return Progress(state, point, value, offer.bound(duals), extras or {}, duals)
@@ -170,11 +188,9 @@ class CuttingPlane(Solver):
         """Solve masters until they have converged; the largest cut at the last W."""
         cuts, before, reached = state.cuts, np.inf, 0.0
         if cuts.compiled and not offer.blocks and self.master == "alternating":
-            rows = np.empty((0, cuts.G.shape[1])) if offer.balance is None \
-                else np.vstack([offer.balance, -offer.balance])
             state.W, state.T = np.empty_like(state.W), np.empty_like(state.T)
             count, rises, reached = cuts.descend(
-                offer.beta, rows, np.full(len(rows), -offer.limit), self.alpha, self.max_masters,
+                offer.beta, state.rows, -offer.limit / state.unit, self.alpha, self.max_masters,
                 state.W, state.T, state.a)
             state.masters, state.rises = state.masters + count, state.rises + rises
             return float(reached)
@@ -202,10 +218,8 @@ class CuttingPlane(Solver):
     def _master(self, offer: Separation, state: _State) -> None:
         """Solve the master over the cuts as they are linearised now."""
         cuts = state.cuts
-        rows, b = cuts.G, cuts.b
-        if offer.balance is not None:
-            rows = np.vstack([rows, offer.balance, -offer.balance])
-            b = np.concatenate([b, np.full(2 * len(offer.balance), -offer.limit)])
+        rows = np.vstack([cuts.G, state.rows])
+        b = np.concatenate([cuts.b, -offer.limit / state.unit])
         if offer.blocks or self.master != "alternating":
             W = self._blocks(offer, state, rows, b)
         else:
@@ -237,10 +251,25 @@ class CuttingPlane(Solver):
         return W
 
 
+def _scale(offer: Separation, state: _State) -> None:
+    """Bring the rows of the balance to the length of those of the cuts, both ways."""
+    if offer.balance is None:
+        state.rows = np.empty((0, state.cuts.G.shape[1]))
+        return
+    length = np.linalg.norm(offer.balance, axis=1) / (np.linalg.norm(state.cuts.G[0]) or 1.0)
+    state.unit = np.tile(np.where(length > 0.0, length, 1.0), 2)
+    state.rows = np.vstack([offer.balance, -offer.balance]) / state.unit[:, None]
+
+
 @functools.cache
-def _compile() -> None:
+def _compile(dtype: Any, blocks: bool) -> None:
     """Compile the loops of a step, on two samples."""
+    if blocks:
+        from mmcopt.planes import ascend_blocks
+
+        ascend_blocks(np.ones((1, 1, 1)), np.ones(1), 1, 2.0, np.zeros(1), np.ones(1), 1e-9, 1)
+        return
     T, rows = np.eye(2), Features(np.eye(2), center=False, normalize=False, owner="")
-    cuts = PairCuts(rows, 2, Hinge(), np.arange(2))
+    cuts = PairCuts(rows, 2, Hinge() if dtype == np.float32 else SquaredHinge(), np.arange(2))
     cuts.add(T)
     cuts.descend(1.0, np.empty((0, 4)), np.empty(0), 0.0, 1, np.eye(2), T, np.zeros(1))

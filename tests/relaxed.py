@@ -5,6 +5,7 @@ import itertools
 import warnings
 
 import numpy as np
+import pytest
 
 import mmcopt as mm
 from mmcopt.capabilities import ConvexProgram
@@ -66,6 +67,11 @@ def hinge_optimum(f):
              if (c.any() or not f.center)
              and np.bincount(c, minlength=f.n_clusters).min() >= f.least)
     return min(1.0, *(r.objective for r in found if r.violation < 1e-7))
+
+
+def parts(count, quick=1):
+    """Numbers 0 .. count - 1 as parameters, of which those after the quick ones are slow tests."""
+    return [pytest.param(i, marks=[] if i < quick else pytest.mark.slow) for i in range(count)]
 
 
 def hinge_problem(seed, k=None, biased=False):

@@ -291,3 +291,12 @@ def test_tables():
     assert json.loads(as_json({"v": np.array([1.5, np.nan]), "s": Status.CONVERGED, 1: (True,)})) \
         == {"v": [1.5, None], "s": "converged", "1": [True]}
     assert plain(np.float64("inf")) is None
+
+
+def test_every_run_may_begin_at_a_named_start():
+    X = np.random.default_rng(0).standard_normal((60, 3)) + 3.0 * (np.arange(60) % 2)[:, None]
+    f = mm.formulations.CPM3C(X, 2)
+    table = mm.compare(f, ["CuttingPlane", "Alternating"], seeds=2, init="kmeans", max_iter=1)
+    for row in table.rows:
+        alone = mm.solve(f, row["solver"], init="kmeans", seed=row["seed"], max_iter=1)
+        assert row["objective"] == pytest.approx(alone.objective, rel=1e-12)

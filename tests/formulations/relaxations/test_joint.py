@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from relaxed import hinge_optimum as optimum
-from relaxed import hinge_problem, program, solved
+from relaxed import hinge_problem, parts, program, solved
 
 import mmcopt as mm
 from mmcopt.errors import IncompatibleError
@@ -48,7 +48,7 @@ def test_no_duals_give_a_bound_above_the_optimum(r):
         assert bound <= value + 1e-6 * (1 + abs(value))
 
 
-@pytest.mark.parametrize("part", range(3))
+@pytest.mark.parametrize("part", parts(13))
 def test_brute_force_over_labels_is_never_below(part):
     for seed in range(8 * part, 8 * part + 8):
         f, rng = hinge_problem(seed, k=2, biased=True), np.random.default_rng(seed)

@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from relaxed import hinge_optimum as optimum
-from relaxed import hinge_problem, program, solved
+from relaxed import hinge_problem, parts, program, solved
 
 import mmcopt as mm
 from mmcopt.capabilities import LabelQuadratic, LiftedMargin
@@ -49,7 +49,7 @@ def test_no_duals_give_a_bound_above_the_optimum(r):
         assert bound <= value + 1e-6 * (1 + abs(value))
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", parts(4))
 def test_brute_force_over_labels_is_never_below(part):
     for seed in range(30 * part, 30 * part + 30):
         f, rng = hinge_problem(seed, biased=True), np.random.default_rng(seed)

@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from relaxed import labelings, program, solved
+from relaxed import labelings, parts, program, solved
 
 import mmcopt as mm
 from mmcopt.capabilities import KernelMargin
@@ -64,7 +64,7 @@ def test_the_program_is_the_literal_one_and_its_duals_prove_its_value(r):
     assert r.bound(duals) <= optimum(r.problem) * (1 + SLACK)
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", parts(17))
 def test_brute_force_over_labels_is_never_below(part):
     for seed in range(6 * part, 6 * part + 6):
         f, rng = problem(seed), np.random.default_rng(seed)

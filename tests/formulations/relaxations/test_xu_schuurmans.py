@@ -4,7 +4,7 @@ import functools
 
 import numpy as np
 import pytest
-from relaxed import hinge_problem, labelings, program, solved
+from relaxed import hinge_problem, labelings, parts, program, solved
 
 import mmcopt as mm
 from mmcopt.errors import IncompatibleError
@@ -58,7 +58,7 @@ def test_the_program_is_the_literal_one_and_its_duals_prove_its_value(r):
     assert r.bound(duals) <= optimum(r.problem)
 
 
-@pytest.mark.parametrize("part", range(3))
+@pytest.mark.parametrize("part", parts(3))
 def test_brute_force_over_labels_is_never_below(part):
     for seed in range(20 * part, 20 * part + 20):
         f, rng = instance(seed), np.random.default_rng(seed)
