@@ -31,6 +31,7 @@ from mmcopt.ridge import Ridge
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]
 COLLAPSED = 0.98  # of the trivial objective, from which a solution says next to nothing
+FEW = 200  # one class in so many samples is a class of next to none
 
 
 class CPM3C(Formulation):
@@ -127,19 +128,26 @@ class CPM3C(Formulation):
     @property
     def least(self) -> int:
         """Samples that a class must have: ``size_floor`` of the mean, rounded down."""
-        return int(self.size_floor * self.n / self.n_clusters)
-
-    def _has_labels(self, point: Any) -> bool:
-        return bool(self.least) and len(point) == 2 and np.ndim(point[0]) == 2
+        return int(self.size_floor * self.n / self.n_clusters + 1e-9)
 
     def weights(self, point: Any) -> Floats:
         """W of a point, which has labels beside it when there is a floor on sizes."""
-        W = np.asarray(point[0] if self._has_labels(point) else point, dtype=np.float64)
+        try:
+            W = np.asarray(self._parts(point)[0], dtype=np.float64)
+        except (TypeError, ValueError):  # what is no array of numbers
+            W = np.empty(0)
         if W.shape != (self.n_clusters, self.features.d) or not np.isfinite(W).all():
             raise DataError(f"{type(self).__name__}: a point is W, finite and of shape "
-                            f"({self.n_clusters}, {self.features.d}); got {W.shape}"
-                            + ("" if np.isfinite(W).all() else " with NaN or infinity") + ".")
+                            f"({self.n_clusters}, {self.features.d})"
+                            + (", with labels beside it: (W, labels)" if self.least else "")
+                            + f"; got {_shown(point)}.")
         return W
+
+    def _parts(self, point: Any) -> tuple[Any, Any]:
+        """W, and the labels beside it or None."""
+        pair = self.least and isinstance(point, tuple | list) and len(point) == 2 \
+            and np.ndim(point[0]) == 2
+        return (point[0], point[1]) if pair else (point, None)
 
     def scores(self, point: Any) -> Floats:
         """Scores (n, k) of the samples."""
@@ -207,9 +215,17 @@ class CPM3C(Formulation):
         return worst
 
     def labels(self, point: Any) -> Ints:
-        if self.least:
-            return np.asarray(point[1], dtype=np.int64)
-        return top_two(self.scores(point))[0]
+        if not self.least:
+            return top_two(self.scores(point))[0]
+        self.weights(point)
+        y, k = self._parts(point)[1], self.n_clusters
+        found = np.asarray([] if y is None else y)
+        if found.shape != (self.n,) or found.dtype.kind not in "iu" or found.min() < 0 \
+                or found.max() >= k:
+            raise DataError(f"{type(self).__name__}: with a floor on sizes a point is (W, labels), "
+                            f"one integer 0..{k - 1} for each of the {self.n} samples; got "
+                            f"{_shown(point)}.")
+        return found.astype(np.int64)  # a copy
 
     def caution(self, point: Floats, labels: Ints | None = None,
                 value: float | None = None) -> str | None:
@@ -220,13 +236,21 @@ class CPM3C(Formulation):
         trivial = self.scale * float(self.loss.value(np.zeros(1))[0])
         if value > COLLAPSED * trivial:
             return (f"the solution has collapsed: its objective {value:.4g} is hardly below the "
-                    f"{trivial:g} of W = 0; try a smaller beta than {self.beta:g}, more restarts, "
-                    "or another scaling of the features.")
+                    f"{trivial:g} of W = 0; try {self._lighter()}, more restarts, or another "
+                    "scaling of the features.")
         if (found == 0).any():
             lost = plural(int((found == 0).sum()), "class")
-            return (f"{lost} of {self.n_clusters} lost all samples; ask for fewer clusters, or "
-                    "start from init='kmeans'.")
+            return (f"{lost} of {self.n_clusters} lost all samples; ask for fewer clusters, give a "
+                    "size_floor, or start from init='kmeans'.")
+        if found.min() <= max(1, self.n / FEW) and self.n >= 20 * self.n_clusters:
+            return (f"a class holds only {plural(int(found.min()), 'sample')} of {self.n}; rows "
+                    "that are far from all others may hold it: look at the scale of the features, "
+                    "or give a size_floor.")
         return None
+
+    def _lighter(self) -> str:
+        """What makes the first term count less, in words."""
+        return f"a smaller beta than {self.beta:g}"
 
     def decision_function(self, point: Floats, X: Any) -> Floats:
         return np.asarray(self.features.new(X) @ self.weights(point).T)
@@ -246,6 +270,8 @@ class CPM3C(Formulation):
 
     def _stretched(self, W: Floats) -> Floats:
         """W at the length that the objective likes best, of many and its own, and balanced."""
+        if not W.any():
+            return W
         square, margin = self.regulariser(W), top_two(self.features.scores(W))[2]
         lengths = np.geomspace(1e-3, 1e3, 61) / max(float(np.linalg.norm(W)), 1e-300)
         lengths = np.append(lengths, 1.0)
@@ -325,7 +351,7 @@ class CPM3C(Formulation):
         T = self.features.scores(W)
         if self.least:
             y = floored(T, self.least)
-            if start is not None and self._has_labels(start):
+            if start is not None and self._parts(start)[1] is not None:
                 given = self.labels(start)
                 if np.bincount(given, minlength=self.n_clusters).min() >= self.least:
                     y = given
@@ -375,3 +401,15 @@ class CPM3C(Formulation):
         Y = rng.standard_normal((6, 2)) + 4.0 * np.c_[np.arange(6) % 3 == 1, np.arange(6) % 3 == 2]
         return [cls(X, 2), cls(Y, 3, beta=0.02), cls(X, 2, beta=0.1, kernel=Gaussian(width=0.7)),
                 cls(X + 2.0, 2, balance=1.0, center=False)]
+
+
+def _shown(point: Any) -> str:
+    """A point that is none, for a message."""
+    if isinstance(point, np.ndarray):
+        return f"an array of shape {point.shape}" \
+            + (" with NaN or infinity" if point.dtype.kind == "f" and not np.isfinite(point).all()
+               else "")
+    if isinstance(point, tuple | list):
+        return f"a {type(point).__name__} of {', '.join(_shown(part) for part in point[:3])}" \
+            + (" ..." if len(point) > 3 else "")
+    return type(point).__name__

@@ -97,6 +97,9 @@ class MKC(CPM3C):
         weights = (lengths / lengths.max())**(2.0 / (self.p + 1.0))
         return np.asarray(weights / np.sum(weights**self.p)**(1.0 / self.p))
 
+    def _lighter(self) -> str:
+        return f"a larger C than {self.C:g}"
+
     def statement(self) -> Statement:
         k, M = self.n_clusters, len(self.kernels)
         names = ", ".join(repr(kernel) for kernel in self.kernels)
@@ -110,6 +113,9 @@ class MKC(CPM3C):
              rf"v_1, \dots, v_{M},\ s \ge 0"),
             ("subject to", f"|s|_{self.p:g} <= 1", rf"\|s\|_{{{self.p:g}}} \le 1"),
             ("where", f"C = {self.C:g}; kernels {names}" + (f", {how}" if how else ""), ""),
+            *((("balance", f"|sum_i (t_p - t_q)(x_i)| <= {self.balance:g}"
+                + (", which centring makes empty" if self.balance_rows is None else ""), ""),)
+              if self.balance is not None else ()),
             *((("sizes", f"at least {self.least} samples in each class, {self.size_floor:g} of "
                 "n / k, by labels beside v", ""),) if self.least else ()),
             ("non-convex", "the largest score may be any class's; convex for given labels", ""),

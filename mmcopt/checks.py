@@ -187,7 +187,11 @@ def encode_labels(labels: ArrayLike, n: int, *, owner: str) -> tuple[NDArray[np.
         raise DataError(f"{owner}: labels must have shape ({n},), one a sample; got {a.shape}.")
     if a.dtype.kind == "f":
         _finite(a, owner, "labels")
-    values, codes = np.unique(a, return_inverse=True)
+    try:
+        values, codes = np.unique(a, return_inverse=True)
+    except TypeError:
+        raise DataError(f"{owner}: labels must be of one kind, such as integers or strings; got "
+                        "a mixture that has no order.") from None
     return codes.astype(np.int64).reshape(n), list(values.tolist())
 
 

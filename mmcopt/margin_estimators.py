@@ -53,7 +53,7 @@ class _MarginClustering(ClusterMixin, BaseEstimator):
         result = solve(problem, init="random" if k == 2 else "kmeans",
                        restarts=self.restarts, seed=seed_of(self.random_state, owner),
                        time_limit=self.time_limit)
-        self.result_, self.labels_ = result, np.asarray(result.labels)
+        self.result_, self.labels_ = result, np.array(result.labels)
         self.objective_ = result.objective
         self.lower_bound_, self.gap_ = result.lower_bound, result.gap
         return self

@@ -10,11 +10,11 @@ from scipy.sparse import csr_matrix
 
 import mmcopt as mm
 from mmcopt.errors import DataError, IncompatibleError, MMCError, ParameterError
-from mmcopt.formulations import CPM3C, CrammerSinger
+from mmcopt.formulations import CPM3C, MKC, CrammerSinger
 from mmcopt.kernels import Gaussian
 from mmcopt.margins import Hinge, Logistic, SquaredHinge
 from mmcopt.result import Status
-from mmcopt.solvers import CuttingPlane
+from mmcopt.solvers import Alternating, CuttingPlane
 
 FINE = CuttingPlane(epsilon=1e-8, alpha=1e-12)
 
@@ -394,3 +394,61 @@ def test_the_statement_reads_like_the_paper():
     assert "|sum_i (w_p - w_q)'x_i| <= 1" in text and "max(0, 1 - m)" in text
     assert "which centring makes empty" in str(CPM3C(X, 2, balance=1.0))
     assert Status.CONVERGED is mm.solve(CPM3C(X), seed=0).status
+
+
+# ---------------------------------------------------------------- what is no point
+
+
+@pytest.mark.parametrize("labels", [
+    np.arange(20) % 3, np.arange(40) % 4, np.arange(30) % 4, -np.ones(30, int), np.zeros(30),
+    ["a"] * 30], ids=["short", "long", "four", "below", "floats", "words"])
+def test_labels_beside_w_are_checked(labels):
+    X = np.random.default_rng(0).standard_normal((30, 2))
+    f = CPM3C(X, 3, size_floor=0.5)
+    W = np.ones((3, 2))
+    words = r"a point is \(W, labels\), one integer 0..2 for each of the 30 samples; got "
+    for act in (lambda: f.objective((W, labels)), lambda: f.labels((W, labels)),
+                lambda: mm.solve(f, init=(W, labels), seed=0)):
+        with pytest.raises(DataError, match=words):
+            act()
+    with pytest.raises(DataError, match=words + r"an array of shape \(3, 2\)"):
+        f.objective(W)
+
+
+@pytest.mark.parametrize("point", [{}, None, "W", [["a"] * 2] * 3, np.ones((2, 2)),
+                                   (np.ones((3, 2)), np.arange(30) % 3), np.full((3, 2), np.nan)],
+                         ids=["dict", "none", "word", "words", "shape", "pair", "nan"])
+def test_what_is_no_w_is_refused_in_words(point):
+    f = CPM3C(np.random.default_rng(0).standard_normal((30, 2)), 3)
+    with pytest.raises(DataError, match=r"a point is W, finite and of shape \(3, 2\); got "):
+        f.objective(point)
+
+
+def test_labels_are_copies_and_mixed_ones_are_refused():
+    f = CPM3C(np.random.default_rng(0).standard_normal((30, 2)), 3, size_floor=0.8)
+    result = mm.solve(f, init="kmeans", seed=0)
+    result.labels[:] = 0
+    assert len(np.unique(f.labels(result.point))) == 3
+    with pytest.raises(DataError, match="labels must be of one kind, such as integers or strings"):
+        mm.evaluate(f, np.array([1, "a", None] * 10, dtype=object))
+
+
+def test_a_class_of_one_row_is_warned_about():
+    X = np.random.default_rng(0).standard_normal((60, 2))
+    X[0] = 1e9
+    with pytest.warns(UserWarning, match="a class holds only 1 sample of 60; rows that are far"):
+        mm.solve(CPM3C(X, 2), seed=0, restarts=5)
+
+
+def test_equal_rows_that_are_not_normalised_say_one_thing():
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        mm.solve(CPM3C(np.ones((20, 2)), 2, normalize=False), Alternating(), seed=0)
+    assert len(seen) == 1 and "has collapsed" in str(seen[0].message)
+
+
+def test_advice_names_what_there_is():
+    f = MKC(np.random.default_rng(0).standard_normal((20, 2)), 2, C=0.01)
+    assert "try a larger C than 0.01" in f.caution(np.zeros((2, f.features.d)))
+    assert "balance" in str(f.replace(balance=3.0, center=False))
+    assert CPM3C(np.eye(200), 2, size_floor=0.29).least == 29
