@@ -24,6 +24,7 @@ from mmcopt.errors import DataError, ParameterError
 from mmcopt.features import Features, KernelFeatures
 from mmcopt.kernels import Gaussian, Linear, as_kernel
 from mmcopt.margins import Hinge, MarginLoss
+from mmcopt.matrices import require_memory
 from mmcopt.modeling import Formulation, Statement, cached
 from mmcopt.registry import formulation, solver
 from mmcopt.ridge import Ridge
@@ -120,6 +121,9 @@ class CPM3C(Formulation):
         if self.balance is None or (self.center and not self.bias):
             return None
         total, d = self.features.total(), self.features.d
+        require_memory(24.0 * len(self.pairs) * self.n_clusters * d,
+                       f"the balance of {len(self.pairs)} pairs of classes over {d} features",
+                       "centre the features, which makes it empty.")
         rows = np.zeros((len(self.pairs), self.n_clusters, d))
         for row, (p, q) in zip(rows, self.pairs, strict=True):
             row[p], row[q] = total, -total
