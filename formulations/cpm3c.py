@@ -338,7 +338,7 @@ class CPM3C(Formulation):
                               blocks=self.blocks, p=self.p)
         if kind is InnerFit:
             return InnerFit(lambda labels: self._joined(self.fitted(labels), labels))
-        if kind is LiftedMargin and isinstance(self.loss, Hinge) and not self.blocks:
+        if kind is LiftedMargin and type(self.loss) is Hinge and not self.blocks:
             # A floor on sizes leaves fewer points, and margins of given labels are never larger.
             limit = None if self.balance_rows is None else self.balance
             return LiftedMargin(self.features, self.n_clusters, self.beta, limit, self.weights)

@@ -20,6 +20,7 @@ from mmcopt.modeling import Statement
 
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]
+LARGEST = 1e100  # dual weight that is taken as it is
 
 
 class GivenLabels(CPM3C):
@@ -80,37 +81,47 @@ class GivenLabels(CPM3C):
     def _cuts(self, W: Floats, kind: str, start: Any) -> PairCuts:
         return LabelCuts(self.features, self.n_clusters, self.loss, self.y, None)
 
-    def _allowed(self, s: Floats) -> tuple[Floats, Floats]:
-        """Weights (n, k) moved to where they are dual, and the sums that the loss sees."""
+    def _allowed(self, s: Floats) -> Floats:
+        """Weights (n, k) moved to where they are dual; `_total` are the sums that the loss sees."""
         s[np.arange(self.n), self.y] = 0.0
-        return s, s.sum(axis=1)
+        return s
 
-    def _coefficients(self, s: Floats, total: Floats) -> Floats:
+    def _total(self, s: Floats) -> Floats:
+        return np.asarray(s.sum(axis=1))
+
+    def _coefficients(self, s: Floats) -> Floats:
         """What each sample's features are counted in each class by, (k, n), for dual weights."""
         out = -s.T
-        out[self.y, np.arange(self.n)] += total
+        out[self.y, np.arange(self.n)] += self._total(s)
         return out
 
     def _bound(self, duals: dict[str, Any]) -> float:
         """The dual objective of any weights, moved to where they are allowed, less its rounding."""
-        s, total = self._allowed(_positive(duals["weights"]))
+        n, k, phi = self.n, self.n_clusters, self.features
+        s = self._allowed(_positive(duals["weights"], (n, k)))
         if np.isfinite(self.loss.steepest):
-            s = s / np.maximum(total / self.loss.steepest, 1.0)[:, None]
-            total = np.minimum(total, self.loss.steepest)
-        U = self.features.sums(self._coefficients(s, total)) / self.n
+            s = s / np.maximum(self._total(s) / self.loss.steepest, 1.0)[:, None]
+        total = np.minimum(self._total(s), self.loss.steepest)
+        A = self._coefficients(s)
+        U = phi.sums(A) / n
+        # Rounding of each entry of U: relative to a sum of absolute values, by Cauchy and Schwarz.
+        off = np.outer(np.linalg.norm(A, axis=1), phi.lengths) / n
         price = 0.0
         if self.balance_rows is not None:
-            m = len(self.balance_rows)
-            eta = _positive(duals["balance"])
-            U = U + ((eta[:m] - eta[m:]) @ self.balance_rows).reshape(U.shape)
+            m, rows = len(self.balance_rows), self.balance_rows
+            eta = _positive(duals["balance"], (2 * m,))
+            U = U + ((eta[:m] - eta[m:]) @ rows).reshape(U.shape)
+            off = off + ((eta[:m] + eta[m:]) @ np.abs(rows)).reshape(U.shape)
             price = float(self.balance or 0.0) * float(eta.sum())
-        gain, square = float(self.loss.conjugate(total).mean()), self._square(U)
+        gain = float(self.loss.conjugate(total).mean())
+        square = self._square(np.abs(U) + 4 * (n + k + 8) * UNIT * off)
         value = gain - price - square / (2.0 * self.beta)
         size = float(np.abs(self.loss.conjugate(total)).mean()) + price + square / self.beta
-        return self.scale * (value - 8 * (self.n + self.features.d) * UNIT * size)
+        value = self.scale * (value - 8 * (n + phi.d) * UNIT * size)
+        return float(value) if value == value else -np.inf
 
     def _square(self, U: Floats) -> float:
-        """Twice what the regulariser, at beta = 1, has as its conjugate at U."""
+        """Twice what the regulariser, at beta = 1, has as its conjugate at U; grows with |U|."""
         return float(np.sum(U * U))
 
     # ------------------------------------------------------------ cvxpy
@@ -150,10 +161,13 @@ class GivenLabels(CPM3C):
         return super().reference(self.y)
 
 
-def _positive(values: Any) -> Floats:
+def _positive(values: Any, shape: tuple[int, ...]) -> Floats:
     """Duals that are finite and at least 0."""
-    known = np.nan_to_num(np.asarray(values, dtype=np.float64), nan=0.0, posinf=0.0, neginf=0.0)
-    return np.maximum(known, 0.0)
+    found = np.asarray(values, dtype=np.float64)
+    if found.shape != shape:
+        raise ValueError(f"duals must have shape {shape}, got {found.shape}")
+    found = np.nan_to_num(found, nan=0.0, posinf=0.0, neginf=0.0)
+    return np.clip(found, 0.0, LARGEST)
 
 
 class CrammerSinger(GivenLabels):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from mmcopt.cuts import HeldCuts, PairCuts
 from mmcopt.formulations.crammer_singer import CrammerSinger, GivenLabels
 from mmcopt.formulations.machine import MultipleKernelMachine
+from mmcopt.linalg import UNIT
 
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]
@@ -28,14 +29,18 @@ class _Linearized(GivenLabels):
     def _cuts(self, W: Floats, kind: str, start: Any) -> PairCuts:
         return HeldCuts(self.features, self.n_clusters, self.loss, self.y)
 
-    def _allowed(self, s: Floats) -> tuple[Floats, Floats]:
+    def _allowed(self, s: Floats) -> Floats:
         # A sample is held down by pairs of classes: none has more than all others together.
-        rest = s.sum(axis=1, keepdims=True) - s
-        s = np.minimum(s, rest)
-        return s, s.sum(axis=1) / 2.0
+        rest = np.stack([np.delete(s, q, axis=1).sum(axis=1) for q in range(self.n_clusters)], 1)
+        return np.minimum(s, rest * (1.0 - 4 * self.n_clusters * UNIT))
 
-    def _coefficients(self, s: Floats, total: Floats) -> Floats:
-        return super()._coefficients(s, 2.0 * total)
+    def _total(self, s: Floats) -> Floats:
+        return np.asarray(s.sum(axis=1) / 2.0)
+
+    def _coefficients(self, s: Floats) -> Floats:
+        out = -s.T
+        out[self.y, np.arange(self.n)] += 2.0 * self._total(s)
+        return out
 
     def _rows(self, T: Any, margin: Any) -> list[tuple[Any, Ints, list[int]]]:
         import cvxpy as cp

@@ -25,7 +25,8 @@ from mmcopt.result import Certificate, Check, Report, Result, Status
 from mmcopt.starts import coded_labels
 
 # What NumPy raises on points and duals that are not of the problem's form: forged, or of a file.
-MALFORMED = (ValueError, IndexError, KeyError, TypeError, AttributeError, np.linalg.LinAlgError)
+MALFORMED = (ValueError, IndexError, KeyError, TypeError, AttributeError, ArithmeticError,
+             RuntimeError, np.linalg.LinAlgError)
 CLOSED = 1e-4  # relative gap at which cheaper bounds are not looked at any more
 EIG_DENSE = 3000  # rows up to which the eigenvalue bound is attached to every result
 
@@ -137,7 +138,7 @@ def certified(result: Result, kind: str, duals: dict[str, Any]) -> Result:
     f = result.formulation
     found = Certificate(kind, {}, duals, f)
     value = bound_of(f, found)
-    if value == -math.inf or (result.lower_bound is not None and value <= result.lower_bound):
+    if not value > -math.inf or (result.lower_bound is not None and value <= result.lower_bound):
         return result
     return replace(result, lower_bound=value, certificate=found)
 
@@ -245,7 +246,8 @@ def verify(result: Result) -> Report:
         named = fresh.labels(result.point)
         named = named if result.classes is None else np.asarray(result.classes)[named]
         same = np.array_equal(named, np.asarray(result.labels))
-        checks.append(Check("labels", same, "those of the point"))
+        distinct = result.classes is None or len(set(result.classes)) == len(result.classes)
+        checks.append(Check("labels", same and distinct, "those of the point"))
         if result.lower_bound is None:
             checks.append(Check("bound", True, "none claimed"))
         elif result.certificate is None or result.certificate.kind not in {*BOUNDS, *relaxations()}:

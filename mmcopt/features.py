@@ -7,6 +7,7 @@ eigenvectors of its matrix otherwise.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Sequence
 from typing import Any
@@ -95,6 +96,14 @@ class Features:
             return np.asarray(A @ X)
         return np.asarray(self.scale * (A @ X) - A.sum(axis=1)[:, None] * self.shift)
 
+    @functools.cached_property
+    def lengths(self) -> Floats:
+        """The length of each column, or more: what rounding of its sums is relative to."""
+        if not self.sparse:
+            return np.asarray(np.sqrt(np.einsum("ij,ij->j", self.X, self.X)))
+        squares = np.asarray(self.X.multiply(self.X).sum(axis=0)).ravel()
+        return self.scale * np.sqrt(squares) + np.abs(self.shift) * np.sqrt(self.n)
+
     def total(self) -> Floats:
         """The sum of all rows: zero, up to rounding, when they are centred."""
         return self.sums(np.ones((1, self.n)))[0]
@@ -144,6 +153,10 @@ class StackedFeatures(Features):
 
     def sums(self, A: Floats, rows: Any = slice(None)) -> Floats:
         return np.hstack([part.sums(A, rows) for part in self.parts])
+
+    @functools.cached_property
+    def lengths(self) -> Floats:
+        return np.concatenate([part.lengths for part in self.parts])
 
     def new(self, X: Any) -> Floats:
         return np.hstack([part.new(X) for part in self.parts])

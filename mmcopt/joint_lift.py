@@ -44,7 +44,7 @@ class JointLift(Capability):
         K, c = self.margin.K, self.margin.c
         if t:
             k = K.sum(axis=1)
-            K = K - t / (c + t * float(k.sum())) * np.outer(k, k)
+            K = K - t / (c + t * max(float(k.sum()), 0.0)) * np.outer(k, k)
         return np.asarray(K / (4.0 * c * self.n**2))
 
     def at(self, a: Floats, t: float) -> Lift:
@@ -75,7 +75,7 @@ class JointLift(Capability):
             lift = self.at(a, t)
             upper = lift.upper(duals)
             lengths = np.sqrt(np.maximum(np.diagonal(self.margin.K), 0.0))
-            tau = t / (self.margin.c + t * float(self.margin.K.sum())) if t else 0.0
+            tau = t / (self.margin.c + t * max(float(self.margin.K.sum()), 0.0)) if t else 0.0
             # Rounding of Q: relative to sums of absolute values, by Cauchy and Schwarz.
             mass = float(a @ lengths) ** 2 * (1.0 + tau * float(lengths.sum()) ** 2)
             mass *= 4 * (self.n + self.margin.features.d + 16) / (4.0 * self.margin.c * self.n**2)

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from mmcopt import enumeration, registry
 from mmcopt.capabilities import KernelMargin, LabelQuadratic, LiftedMargin
 from mmcopt.certificates import certified, cheap_bound, rounding
@@ -103,7 +105,8 @@ def tighten(result: Result, *, time_limit: float | None = None, improve: bool = 
             level(climb)
     except KeyboardInterrupt:
         climb.stopped = True
-    except (ResourceError, BackendError) as e:  # what is proved by then stays
+    except (ResourceError, BackendError, ValueError, np.linalg.LinAlgError) as e:
+        # What is proved by then stays.
         message = str(e)
     return _finished(climb, improve, message)
 

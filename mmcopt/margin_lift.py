@@ -231,7 +231,7 @@ class MarginLift(Capability):
         """The same by ``(c I + t ss')^-1``, over samples."""
         K, n, d = self.K, self.n, self.features.d
         k = K.sum(axis=1)
-        tau = t / (self.c + t * float(k.sum()))
+        tau = t / (self.c + t * max(float(k.sum()), 0.0))
         D = np.sqrt(g)
         M = (K - tau * np.outer(k, k)) * np.outer(D, D) / n
         M = (M + M.T) / 2

@@ -202,7 +202,7 @@ def ascend_blocks(Q: F, b: F, capped: int, p: float, a: F, weights: F, tol: floa
         high = max(length.max(), 1e-300)
         regular = 0.5 * (high * (((length / high)**q).sum())**(1.0 / q))**2
         slack = 0.0
-        for j in range(n):
+        for j in range(capped):  # further entries are constraints, which hold where a is optimal
             reach = b[j]
             for m in range(blocks):
                 reach -= weights[m] * moved[m, j]

@@ -20,6 +20,7 @@ from mmcopt.solving import Progress, Solver
 Floats = NDArray[Any]
 MASTERS = ("ecos", "scs", "cvxopt", "clarabel", "osqp", "daqp")
 RISE = 1e-10  # relative rise of the objective between two masters that counts as one
+SPENT = 1e-3  # of the violation at which it ends, at which cuts have no more to say
 INNER_GAP, INNER_STEPS = 1e-10, 500  # of a master with blocks
 
 
@@ -140,12 +141,14 @@ class CuttingPlane(Solver):
         progress = self._progress(offer, state, risk, {
             "cuts": float(len(cuts)), "masters": float(state.masters),
             "violation": violation, "rises": float(state.rises), "inner_gap": state.gap})
-        if violation <= self._enough(offer, progress.value) and (
-                not state.held or self._settled(offer, state, risk)):
-            state.end = Status.FAILED if self._broken(offer, progress) else Status.CONVERGED
-        elif len(cuts) >= self.max_cuts:
+        enough = self._enough(offer, progress.value)
+        if violation <= enough and (not state.held or self._settled(offer, state, risk)):
+            broken = self._broken(offer, progress)
+            if not broken or violation <= SPENT * enough:
+                state.end = Status.FAILED if broken else Status.CONVERGED
+        if state.end is None and len(cuts) >= self.max_cuts:
             state.end = Status.ITERATION_LIMIT
-        elif not state.held and offer.bound is None and self.cut == "pair":
+        elif state.end is None and not state.held and offer.bound is None and self.cut == "pair":
             self._hold(state, progress.value)
         return progress
 
@@ -157,7 +160,7 @@ class CuttingPlane(Solver):
             if over > FEASIBLE * offer.features.n:
                 return True
         return progress.lower_bound is not None and \
-            value - progress.lower_bound > 2.0 * self.epsilon * max(value, progress.lower_bound)
+            value - progress.lower_bound > self.epsilon * max(value, progress.lower_bound)
 
     def _hold(self, state: _State, value: float) -> None:
         """Go back to the best W, and hold its labels, once nothing better has come for long."""

@@ -2,6 +2,7 @@
 
 import dataclasses
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -193,3 +194,69 @@ def test_a_bias_of_sparse_rows():
     np.testing.assert_allclose(dense.balance_rows, sparse.balance_rows, atol=1e-8)
     np.testing.assert_allclose(dense.decision_function(W, X[:3]),
                                sparse.decision_function(W, csr_array(X[:3])), atol=1e-9)
+
+
+# ---------------------------------------------------------------- duals made to deceive
+
+
+def forged():
+    """Machines of three classes with their optimum."""
+    rng = np.random.default_rng(0)
+    y = np.arange(9) % 3
+    X = rng.standard_normal((9, 2)) + 3.0 * np.c_[y == 1, y == 2]
+    for beta in (0.2, 0.5, 1.0):
+        for cls in (CrammerSinger, LinearizedCPM3C):
+            for k in (2, 3):
+                f = cls(X, y % k, k, beta=beta)
+                yield f, mm.solve(f, EXACT)
+
+
+def test_huge_weights_prove_no_more():
+    for f, best in forged():
+        bound, weights = f.offer(Bounded).bound, best.certificate.duals["weights"]
+        none = {"balance": np.zeros(0)}
+        assert bound({"weights": np.full((9, f.n_clusters), 1.7e308), **none}) <= best.objective
+        for huge in (1e17, 1e18, 1e300, 1.7e308):
+            for i in range(9):
+                for q in range(f.n_clusters):
+                    wild = weights.copy()
+                    wild[i, q] = huge
+                    assert bound({"weights": wild, **none}) <= best.objective * (1 + 1e-12)
+            row = np.full_like(weights, 9.0)
+            row[:, 0] = huge
+            assert bound({"weights": row, **none}) <= best.objective * (1 + 1e-12)
+
+
+def test_duals_of_another_shape_prove_nothing():
+    X = np.random.default_rng(0).standard_normal((9, 2))
+    f, g = (CrammerSinger(X, np.arange(9) % 2, k, beta=0.5) for k in (2, 3))
+    other = mm.solve(g).certificate.duals
+    result = mm.solve(f)
+    with pytest.raises(ValueError, match=r"duals must have shape \(9, 2\), got \(9, 3\)"):
+        f.offer(Bounded).bound(other)
+    claim = dataclasses.replace(result.certificate, duals=other)
+    assert not dataclasses.replace(result, certificate=claim).verify()
+    tied = CrammerSinger(X + [2, -1], np.arange(9) % 3, 3, balance=1.0, center=False)
+    duals = mm.solve(tied).certificate.duals
+    with pytest.raises(ValueError, match=r"duals must have shape \(6,\), got \(4,\)"):
+        tied.offer(Bounded).bound({**duals, "balance": np.ones(4)})
+
+
+@pytest.mark.parametrize("offset", [1e4, 1e6, 1e8])
+def test_a_bound_is_below_the_exact_value_of_its_duals(offset):
+    rng = np.random.default_rng(int(offset))
+    for beta in (5e-4, 0.1):
+        X = offset * np.array([1.0, -0.7]) + rng.standard_normal((6, 2))
+        y = np.arange(6) % 2
+        f = CrammerSinger(X, y, 2, beta=beta, center=False, normalize=False)
+        s = rng.uniform(0, 1, 6)
+        s *= np.where(y == 0, s[y == 1].sum() / s[y == 0].sum(), 1.0)  # so that U cancels
+        s = np.minimum(s / s.max(), 1.0)
+        weights = np.zeros((6, 2))
+        weights[np.arange(6), 1 - y] = s
+        rows = [[Fraction(v) for v in row] for row in f.features.dense()]
+        signed = [Fraction(w) * (1 - 2 * int(c)) for w, c in zip(s, y, strict=True)]
+        half = [sum(w * row[j] for w, row in zip(signed, rows, strict=True)) / 6 for j in range(2)]
+        exact = sum(map(Fraction, s)) / 6 - sum(2 * h * h for h in half) / (2 * Fraction(beta))
+        bound = f.offer(Bounded).bound({"weights": weights, "balance": np.zeros(0)})
+        assert Fraction(bound) <= exact

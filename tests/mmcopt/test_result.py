@@ -186,3 +186,14 @@ def test_a_summary_is_one_line(result):
     assert "\n" not in result.summary()
     assert result.summary().startswith("SteepestDescent on LeastSquares: converged, objective ")
     assert str(Status.TIME_LIMIT) == "time limit"
+
+
+def test_names_of_classes_must_differ(result):
+    assert result.verify()
+    forged = dataclasses.replace(result, labels=np.zeros(len(result.labels), int), classes=[0, 0])
+    assert not forged.verify()
+
+
+def test_duals_that_overflow_fail_and_raise_nothing(result):
+    claim = dataclasses.replace(result.certificate, duals={"t": 10**400})
+    assert not dataclasses.replace(result, certificate=claim).verify()

@@ -162,3 +162,22 @@ def test_the_program_takes_more_constraints():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert solved(problem) >= program(r)[0] - 1e-6
+
+
+def test_features_that_are_nearly_centred_prove_no_more():
+    rng, seen = np.random.default_rng(0), 0
+    for _ in range(60):
+        A = rng.standard_normal((6, 2))
+        A[-1] -= A.sum(axis=0)
+        A[-1] += 2e-9 * rng.standard_normal(2) * np.abs(A).sum()
+        f = CPM3C(A, 2, beta=1.0, center=False, normalize=False, balance=1e-20)
+        K = f.features.dense() @ f.features.dense().T
+        seen += K.sum() < 0
+        for t in (1e10, 2.84e14, 1e20):
+            for kind in ("mmc", "joint", "lifted"):
+                duals = {"a": np.full(6, 0.5), "t": t, "u": np.zeros(6), "g": np.ones(6)}
+                try:
+                    assert f.relax(kind).bound(duals) <= 1.0  # what W = 0 costs
+                except ValueError:
+                    assert kind == "joint"  # which asks for its cuts
+    assert seen > 5
