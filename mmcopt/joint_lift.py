@@ -130,7 +130,7 @@ def box(H: Floats) -> tuple[float, Floats]:
             factor = cho_factor(M * np.outer(unit, unit))
         except np.linalg.LinAlgError:  # as near as rounding allows
             break
-        mu = 0.0
+        mu, length, da, dz, dw = 0.0, 0.0, a, z, w
         for _ in range(2):  # where it would go at once, then towards the centre
             da = unit * cho_solve(factor, unit * (1.0 - 2.0 * H @ a + mu / a - mu / (1.0 - a)))
             dz, dw = mu / a - z - low * da, mu / (1.0 - a) - w + high * da
