@@ -156,6 +156,7 @@ class StackedFeatures(Features):
 
     @functools.cached_property
     def lengths(self) -> Floats:
+        """Those of the columns of all parts."""
         return np.concatenate([part.lengths for part in self.parts])
 
     def new(self, X: Any) -> Floats:

@@ -114,16 +114,14 @@ def ascend_master(Q: F, b: F, capped: int, a: F, tol: float, limit: int) -> int:
     tight = used >= 1.0 - 1e-15
     free, g, M, x = np.empty(n, np.int64), np.empty(n), np.empty((n, n)), np.empty(n)
     for it in range(limit):
-        m, pivot = 0, -1
+        m, pivot, mass = 0, -1, 0.0
         for i in range(n):
             if is_free[i]:
                 free[m] = i
                 m += 1
+                mass += a[i]
                 if tight and i < capped and (pivot < 0 or a[i] > a[pivot]):
                     pivot = i
-        mass = 0.0
-        for j in range(m):
-            mass += a[free[j]]
         least = max(tol * unit, 8 * UNIT * top * mass)
         for i in range(n):
             g[i] = b[i]
