@@ -10,7 +10,6 @@ import pytest
 
 import mmcopt as mm
 from mmcopt import cli_demo, cli_ladder
-from mmcopt.cli import main
 from mmcopt.cli_input import parse_kernel, parse_sizes, parse_solvers
 from mmcopt.errors import BackendError, ParameterError
 from mmcopt.kernels import Cosine, Gaussian, Laplacian, Linear, Polynomial
@@ -19,16 +18,6 @@ from mmcopt.solvers import BruteForce, Shaking, Tabu
 
 TINY = "gaussians:n=10,distance=4,seed=0"
 BRUTE = ("solve", TINY, "--solver", "bruteforce")  # needs no compiling
-
-
-@pytest.fixture
-def run(capsys):
-    def call(*argv):
-        code = main(argv)
-        seen = capsys.readouterr()
-        return code, seen.out, seen.err
-
-    return call
 
 
 # ---------------------------------------------------------------- what is typed

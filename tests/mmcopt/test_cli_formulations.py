@@ -9,7 +9,6 @@ import pytest
 
 import mmcopt as mm
 from mmcopt import cli, cli_problem
-from mmcopt.cli import main
 from mmcopt.cli_input import LOSSES, parse_kernel, parse_loss
 from mmcopt.errors import BackendError, ParameterError
 from mmcopt.kernels import Gaussian, Linear
@@ -20,16 +19,6 @@ THREE = "blobs:n=36,k=3,sd=.3,seed=1"
 MOONS = "moons:n=120,noise=.05,seed=0"
 FAMILIES = ["CPM3C", "Diffrac", "Hypersphere", "LeastSquares", "MKC", "OneClassHinge"]
 DOMAINS = ["OneClassHinge", "Hypersphere"]
-
-
-@pytest.fixture
-def run(capsys):
-    def call(*argv):
-        code = main(argv)
-        seen = capsys.readouterr()
-        return code, seen.out, seen.err
-
-    return call
 
 
 @pytest.fixture
