@@ -54,10 +54,12 @@ def smallest_eigenvalue(K: Floats) -> float:
 
 
 def largest_eigenvalue(K: Floats) -> float:
-    """Largest eigenvalue of a symmetric array, not rigorous in the last digits."""
+    """Largest eigenvalue of a symmetric array, not rigorous in the last digits; 0 of an empty one."""
     from scipy.linalg import eigh
 
     n = K.shape[0]
+    if n == 0:
+        return 0.0
     if n <= 400:
         return float(eigh(K, eigvals_only=True, subset_by_index=[n - 1, n - 1])[0])
     from scipy.sparse.linalg import ArpackError, eigsh

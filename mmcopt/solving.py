@@ -197,9 +197,10 @@ def _loop(solver: Solver, f: Any, init: Any, rng: np.random.Generator, budget: B
                 record({"iteration": best.steps, "objective": progress.value,
                         "best": best.value, **progress.extras})
         best.status = status
-    except KeyboardInterrupt:
-        budget.stop.set()
-        best.status = Status.INTERRUPTED
+    except (KeyboardInterrupt, np.linalg.LinAlgError) as e:
+        if isinstance(e, KeyboardInterrupt):
+            budget.stop.set()
+        best.status = Status.INTERRUPTED if budget.stop.is_set() else Status.FAILED
         if best.point is None:
             raise
         return best  # the step may have left its state half changed, so nothing is built on it

@@ -208,6 +208,8 @@ def _newton(barrier: _Barrier, a: Floats, g: Floats) -> tuple[Floats, Floats, fl
         unit = 1.0 / np.sqrt(np.diagonal(G))
         G *= np.outer(unit, unit)
         G[np.diag_indices(n)] += n * 4 * UNIT
+        if not np.isfinite(G).all():
+            raise np.linalg.LinAlgError("a matrix of the barrier is no longer finite")
         inverse = spd_inverse((G + G.T) / 2) * np.outer(unit, unit)
         right = np.zeros((n, M + 1))
         right[:, 0], right[:, m + 1] = sv[m] - mu * np.diagonal(P), jg[m]

@@ -77,6 +77,28 @@ def test_a_value_that_is_not_finite_stops_the_run(scratch, value, when):
     assert str(e.value) == ("the solver's objective is no longer finite; its last step broke down.")
 
 
+@pytest.mark.parametrize("when", ["begin", "step"])
+def test_a_numerical_breakdown_keeps_the_best_so_far(scratch, when):
+    class Breaks(scratch):
+        def begin(self, f, init, rng):
+            if when == "begin":
+                raise np.linalg.LinAlgError("singular")
+            return super().begin(f, init, rng)
+
+        def step(self, f, state, rng):
+            if state[1] == 2:
+                raise np.linalg.LinAlgError("singular")
+            return super().step(f, state, rng)
+
+    if when == "begin":  # there is nothing to keep
+        with pytest.raises(np.linalg.LinAlgError):
+            mm.solve(PROBLEM, Breaks(), seed=0, max_iter=5)
+        return
+    result = mm.solve(PROBLEM, Breaks(), seed=0, max_iter=5, restarts=2)
+    assert result.status is Status.FAILED and len(result.history) == 4  # the other restart ran too
+    assert result.verify() and "numerical breakdown" in result.message
+
+
 def test_a_solver_that_returns_infeasible_labels_gets_a_violation_and_no_gap(scratch):
     class Lawless(scratch):
         def begin(self, f, init, rng):
