@@ -54,7 +54,7 @@ def smallest_eigenvalue(K: Floats) -> float:
 
 
 def largest_eigenvalue(K: Floats) -> float:
-    """Largest eigenvalue of a symmetric array, not rigorous in the last digits; 0 of an empty one."""
+    """Largest eigenvalue of a symmetric array, about; 0 of an empty one."""
     from scipy.linalg import eigh
 
     n = K.shape[0]
