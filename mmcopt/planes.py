@@ -16,6 +16,7 @@ from mmcopt.linalg import UNIT
 F = Any
 RIDGE = 1e-12  # of the largest diagonal: damps steps along directions in which cuts depend
 EXACT = 1e-12  # slope below which a master is solved, of the largest b of a cut
+REVIVED, LEAST = 0.05, 1e-14  # at p = 1: share of equal weights at the start, and a floor
 RISE = 1e-10  # relative rise of the objective between two masters that counts as one
 WORSE = 1e-12  # rise of the cuts at which labels that keep a floor are not taken
 PAIR, LABEL = 0, 1  # a cut between the two leading classes, or between the own and the best other
@@ -173,12 +174,17 @@ def ascend_blocks(Q: F, b: F, capped: int, p: float, a: F, weights: F, tol: floa
     cutting planes whose regulariser is ``min over weights, |weights|_p <= 1, of
     sum_m |v_m|^2 / (2 weights_m)``. The weights are held while a is found, and then follow in
     closed form from v_m = weights_m sum_j a_j g_jm. Ends when the gap is ``tol`` of the value.
+
+    For p = 1 a weight may have to go to zero, or to come back from there: none is left at zero, and
+    they move by powers of ``a'Q_m a`` that grow as long as the value falls.
     """
     blocks, n = Q.shape[0], b.size
     mixed, moved = np.empty((n, n)), np.empty((blocks, n))
     square, length = np.empty(blocks), np.empty(blocks)
     best, worst = -np.inf, np.inf
-    kept_a, kept = a.copy(), weights.copy()
+    kept_a, kept, power = a.copy(), weights.copy(), 0.5
+    if p == 1.0:
+        weights[:] = (1.0 - REVIVED) * weights + REVIVED / blocks
     for _ in range(limit):
         mixed[:] = 0.0
         for m in range(blocks):
@@ -205,12 +211,17 @@ def ascend_blocks(Q: F, b: F, capped: int, p: float, a: F, weights: F, tol: floa
             for m in range(blocks):
                 reach -= weights[m] * moved[m, j]
             slack = max(slack, reach)
-        if regular + slack < worst:
+        falls = regular + slack < worst
+        if falls:
             worst = regular + slack
             kept_a[:], kept[:] = a, weights
         if worst - best <= tol * max(abs(worst), 1e-300) or length.max() == 0.0:
             break
-        new = (length / high)**(2.0 / (p + 1.0))
+        if p == 1.0:
+            power = min(1.5 * power, 8.0) if falls else max(0.5 * power, 0.5)
+            new = np.maximum(weights * (square / max(norm, 1e-300))**power, LEAST)
+        else:
+            new = (length / high)**(2.0 / (p + 1.0))
         weights[:] = new / ((new**p).sum())**(1.0 / p)
     a[:], weights[:] = kept_a, kept
     return worst, best

@@ -10,7 +10,8 @@ import mmcopt as mm
 from mmcopt.capabilities import Separation
 from mmcopt.errors import ParameterError
 from mmcopt.features import Features
-from mmcopt.formulations import CPM3C, CrammerSinger
+from mmcopt.formulations import CPM3C, MKC, CrammerSinger
+from mmcopt.kernels import Gaussian, Linear, Polynomial
 from mmcopt.margins import Logistic, SquaredHinge
 from mmcopt.result import Status
 from mmcopt.solvers import CuttingPlane
@@ -240,3 +241,19 @@ def test_it_solves_what_offers_separation_and_nothing_else():
 def test_bad_parameters_get_a_sentence(options, words):
     with pytest.raises(ParameterError, match=words):
         CuttingPlane(**options)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_inner_gap_closes_where_weights_may_be_zero(seed):
+    rng = np.random.default_rng(seed)
+    k = 2 + seed % 2
+    X = rng.standard_normal((60, 3)) + 2.5 * np.eye(3)[np.arange(60) % k]
+    kernels = [Linear(), Gaussian(width=0.5), Polynomial(2), Gaussian(width=0.2)][:2 + seed % 3]
+    for p in (1.0, 1.2, 2.0):
+        f = MKC(X, k, kernels=kernels, C=20.0, p=p)
+        result = mm.solve(f, init="kmeans", seed=0)
+        assert result.history["inner_gap"].max() <= 1e-6
+    convex = MKC(X, k, kernels=kernels, C=20.0, p=1.0).restrict(np.arange(60) % k)
+    exact = mm.solve(convex, CuttingPlane(epsilon=1e-6, alpha=0.0))
+    assert exact.gap <= 2e-6
+    assert exact.objective == pytest.approx(mm.solve(convex, "Conic").objective, rel=1e-5)
