@@ -31,7 +31,7 @@ def solve_master(Q: Floats, b: Floats, capped: int, start: Floats | None = None,
 
 # ---------------------------------------------------------------- other solvers
 
-ACCURATE = 1e-4  # gap, relative, up to which the answer of another solver is taken
+ACCURATE = 1e-3  # gap, relative, up to which the answer of another solver is taken
 
 TOLERANCES: dict[str, dict[str, Any]] = {
     "ecos": {"abstol": 3e-11, "reltol": 3e-11, "feastol": 1e-10, "max_iters": 500},

@@ -372,7 +372,7 @@ def masters():
             best, a = best_of(10, lambda q=(Q, b, capped, start): package.solve_master(*q))
             seconds.append(best)
             values.append(b @ a - 0.5 * a @ Q @ a)
-            rest = (Q, b, capped, start, package._least(Q, b, 1e-12), 50 + 20 * len(b))
+            rest = (Q, b, capped, start, 1e-12, 50 + 20 * len(b))
             repeat(*rest, 1)
             inside.append(best_of(10, lambda q=rest: repeat(*q, 100))[0] / 100)
         seconds = np.array(seconds)
