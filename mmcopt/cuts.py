@@ -24,6 +24,7 @@ from mmcopt.margins import Hinge, MarginLoss
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]
 ROOM = 16  # cuts for which there is room at first
+RISE = 1e-10  # relative rise of the objective between two masters that counts as one
 
 
 def top_two(T: Floats) -> tuple[Ints, Ints, Floats]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mmcopt.capabilities import Capability, Separation
 from mmcopt.checks import choice, hyper, integer, real
-from mmcopt.cuts import PairCuts, balanced
+from mmcopt.cuts import RISE, PairCuts, balanced
 from mmcopt.features import Features
 from mmcopt.margins import Hinge, SquaredHinge
 from mmcopt.result import FEASIBLE, Status
@@ -19,14 +19,13 @@ from mmcopt.solving import Progress, Solver
 
 Floats = NDArray[Any]
 MASTERS = ("ecos", "scs", "cvxopt", "clarabel", "osqp", "daqp")
-RISE = 1e-10  # relative rise of the objective between two masters that counts as one
 SPENT = 1e-3  # of the violation at which it ends, at which cuts have no more to say
 INNER_GAP, INNER_STEPS = 1e-10, 500  # of a master with blocks
 
 
 @dataclass
 class _State:
-    """The cuts with their Gram matrix, the point, and what the masters have said."""
+    """The cuts, the point, what the masters have said, and the best point so far."""
 
     cuts: Any
     W: Floats
