@@ -19,6 +19,8 @@ from mmcopt.solving import Progress, Solver
 Floats = NDArray[Any]
 DIRECT = 1000  # samples up to which Newton systems are factorised, beyond which they are iterated
 BACK = 0.95  # share of the way to the boundary of the cone
+ROUNDS = 3  # of a start within a balance
+ENOUGH = 1e-3  # relative gap at which steps that rounding stops are no failure
 LEADING, LOOSE, MOST = 30, 1e-3, 100  # eigenvectors, tolerance, and steps of iterated systems
 
 
@@ -114,6 +116,14 @@ class MarginBarrier(Solver):
         state = _Dual(rows, sign, fixed, n, lift.square if priced else 0.0, x, t, 1.0, fixed,
                       np.full(x.size - n, lift.square))
         inverse = np.linalg.inv(state.slack(x))
+        for _ in range(ROUNDS if priced and lift.square > 0.0 else 0):
+            # A tight balance begins within its limit, and the rest where that leaves it room.
+            reach = float(s @ inverse @ s)
+            mass = max(float(np.sum((rows[:n] @ inverse) * rows[:n])), 1e-300)
+            x[n] = max(x[n], x[n] + (20.0 * reach / (mass * lift.square) - 1.0) / reach)
+            root = np.linalg.cholesky(np.linalg.inv(fixed + x[n] * np.outer(s, s)))
+            x[:n] = 0.5 / max(float(np.linalg.norm(rows[:n] @ root, 2)) ** 2, 1e-300)
+            inverse = np.linalg.inv(state.slack(x))
         # Squared margins of 10 on average: W must not come near the boundary too soon.
         state.mu = 10.0 / max(float(np.sum((rows[:n] @ inverse) * rows[:n])), 1e-300)
         state.W = state.mu * inverse
@@ -131,8 +141,10 @@ class MarginBarrier(Solver):
         return self._progress(f, f.offer(MarginLift), state)
 
     def outcome(self, f: Any, state: _Dual) -> Status | None:
-        if state.stuck or state.gap <= self.tol:
+        if state.gap <= self.tol or (state.stuck and state.gap <= ENOUGH):
             return Status.CONVERGED
+        if state.stuck:
+            return Status.FAILED
         return Status.ITERATION_LIMIT if state.steps >= self.max_steps else None
 
     def _progress(self, f: Any, lift: MarginLift, state: _Dual) -> Progress:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from relaxed import hinge_problem
 
 import mmcopt as mm
 from mmcopt.formulations import CPM3C
@@ -62,3 +63,11 @@ def test_the_smoothed_slope_is_that_of_its_own_maximum(weight):
     higher = margin_barrier.smooth_psi(g * (1 + 1e-6), weight)[0]
     np.testing.assert_allclose(-curve, (higher - slope) / (1e-6 * g), rtol=1e-2,
                                atol=1e-4 * float(curve.max()))
+
+
+@pytest.mark.parametrize("seed", [8, 12, 24, 28, 44])
+def test_a_large_bias_within_a_balance_is_no_obstacle(seed):
+    f = hinge_problem(seed, k=2, biased=True)
+    assert f.bias > 0.0
+    result = mm.solve(f.relax("lifted"))
+    assert result.gap <= 1e-4 and result.verify()
