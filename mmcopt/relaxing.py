@@ -36,6 +36,7 @@ class Relaxation(Formulation):
     tightness: ClassVar[str] = ""
     bounds_problem: ClassVar[bool] = True
     default_solver: ClassVar[str] = "Conic"
+    trivial: ClassVar[float | None] = None  # a bound that costs nothing
 
     problem: Any
 
@@ -91,9 +92,9 @@ class Relaxation(Formulation):
         return self.recover(point)
 
     def offer(self, kind: type[Any]) -> Any:
-        if kind is Bounded:
-            return Bounded(self.bound)
-        return None
+        if kind is ConvexProgram and type(self).program is not Relaxation.program:
+            return ConvexProgram(lambda cuts: self.program)
+        return Bounded(self.bound, trivial=self.trivial) if kind is Bounded else None
 
 
 def relax(problem: Any, kind: str, **options: Any) -> Any:

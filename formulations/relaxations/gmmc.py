@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt.capabilities import Bounded, ConvexProgram, LiftedMargin
+from mmcopt.capabilities import Capability, LiftedMargin
 from mmcopt.checks import real
 from mmcopt.formulations.cpm3c import CPM3C
 from mmcopt.formulations.relaxations.lifted import Lifted
@@ -32,6 +32,7 @@ class GMMC(Lifted):
     paper = "Valizadegan and Jin (2006)"
     tightness: ClassVar[str] = "never better than lifted, and a bound only for slack <= 1/2"
     default_solver: ClassVar[str] = "Conic"
+    arrays: ClassVar[type[Capability] | None] = None  # its dual is another than that of the lift
 
     def __init__(self, problem: Any, slack: float = 0.5) -> None:
         super().__init__(problem)
@@ -60,11 +61,6 @@ class GMMC(Lifted):
         gain = math.fsum(np.minimum(multiple * g, self.slack)) / self.n
         price = self.lift.square * t if t else 0.0
         return max(0.0, gain - price - 16 * UNIT * (gain + price))
-
-    def offer(self, kind: type[Any]) -> Any:
-        if kind is ConvexProgram:
-            return ConvexProgram(lambda cuts: self.program)
-        return Bounded(self.bound, trivial=0.0) if kind is Bounded else None
 
     @cached
     def program(self) -> Any:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt.capabilities import Bounded, Capability, ConvexProgram, LiftedMargin, Program
+from mmcopt.capabilities import Capability, LiftedMargin, Program
 from mmcopt.formulations.cpm3c import CPM3C
 from mmcopt.formulations.relaxations.lifted import Lifted
 from mmcopt.joint_lift import JointLift
@@ -38,6 +38,7 @@ class XuMMC(Relaxation):
     paper = "Xu, Neufeld, Larson and Schuurmans (2005)"
     tightness: ClassVar[str] = "of the value of lifted, and dearer; for teaching"
     default_solver: ClassVar[str] = "JointDual"
+    trivial: ClassVar[float | None] = 0.0
     cuts: ClassVar[bool] = False
 
     @classmethod
@@ -93,11 +94,7 @@ class XuMMC(Relaxation):
         return float(self.joint.lower(duals))
 
     def offer(self, kind: type[Any]) -> Any:
-        if kind is JointLift:
-            return self.joint
-        if kind is ConvexProgram:
-            return ConvexProgram(lambda cuts: self.program)
-        return Bounded(self.bound, trivial=0.0) if kind is Bounded else None
+        return self.joint if kind is JointLift else super().offer(kind)
 
     # ------------------------------------------------------------ cvxpy
 

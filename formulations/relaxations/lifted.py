@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt.capabilities import Bounded, Capability, ConvexProgram, LiftedMargin, Program
+from mmcopt.capabilities import Capability, LiftedMargin, Program
 from mmcopt.formulations.cpm3c import CPM3C
 from mmcopt.kernels import Gaussian
 from mmcopt.margin_lift import MarginLift, margin_lift
@@ -45,6 +45,8 @@ class Lifted(Relaxation):
     paper = "ours; for k = 2 of the value of Xu et al. (2005) without balance"
     tightness: ClassVar[str] = "the lifted margin; tight for large beta, loose for small"
     default_solver: ClassVar[str] = "MarginBarrier"
+    trivial: ClassVar[float | None] = 0.0
+    arrays: ClassVar[type[Capability] | None] = MarginLift  # what `lift` is to a solver of its own
 
     @classmethod
     def memory(cls, problem: Any) -> float:
@@ -115,11 +117,7 @@ class Lifted(Relaxation):
         return float(self.lift.lower(duals))
 
     def offer(self, kind: type[Any]) -> Any:
-        if kind is MarginLift:
-            return self.lift
-        if kind is ConvexProgram:
-            return ConvexProgram(lambda cuts: self.program)
-        return Bounded(self.bound, trivial=0.0) if kind is Bounded else None
+        return self.lift if kind is self.arrays else super().offer(kind)
 
     # ------------------------------------------------------------ cvxpy
 

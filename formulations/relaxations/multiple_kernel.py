@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt.capabilities import Bounded, Capability, ConvexProgram, KernelMargin, Program
+from mmcopt.capabilities import Capability, KernelMargin, Program
 from mmcopt.formulations.mkc import MKC
 from mmcopt.formulations.relaxations.lifted import Lifted
 from mmcopt.kernel_lift import KernelLift, correlation, kernel_lift, norm
@@ -45,6 +45,7 @@ class MKCLift(Lifted):
     paper = "ours; for one kernel the value of Lifted"
     tightness: ClassVar[str] = "the lifted margin of several kernels; tight for small C"
     default_solver: ClassVar[str] = "KernelBarrier"
+    arrays: ClassVar[type[Capability] | None] = KernelLift
 
     @classmethod
     def refuses(cls, problem: Any) -> str | None:
@@ -84,13 +85,6 @@ class MKCLift(Lifted):
         """The best of the signs of the leading directions, or of several k-means on all of them."""
         w, V = np.linalg.eigh(np.asarray(point).sum(axis=0))
         return self.rounded((V * np.sqrt(np.maximum(w, 0.0)))[:, ::-1])
-
-    def offer(self, kind: type[Any]) -> Any:
-        if kind is KernelLift:
-            return self.lift
-        if kind is ConvexProgram:
-            return ConvexProgram(lambda cuts: self.program)
-        return Bounded(self.bound, trivial=0.0) if kind is Bounded else None
 
     # ------------------------------------------------------------ cvxpy
 

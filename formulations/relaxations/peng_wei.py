@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt.capabilities import Bounded, ConvexProgram, LabelQuadratic, Program
+from mmcopt.capabilities import LabelQuadratic, Program
 from mmcopt.errors import BackendError
 from mmcopt.formulations.diffrac import Diffrac
 from mmcopt.formulations.least_squares import LeastSquares
@@ -151,11 +151,6 @@ class PengWei(Relaxation):
         v, N = (np.nan_to_num(a, nan=0.0, posinf=0.0, neginf=0.0) for a in (v, N))
         N = np.maximum(N, 0.0)
         return v, (N + N.T) / 2
-
-    def offer(self, kind: type[Any]) -> Any:
-        if kind is ConvexProgram:
-            return ConvexProgram(lambda cuts: self.program)
-        return Bounded(self.bound) if kind is Bounded else None
 
     # ------------------------------------------------------------ cvxpy
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt.capabilities import Bounded, Capability, ConvexProgram, LiftedMargin, Program
+from mmcopt.capabilities import Capability, LiftedMargin, Program
 from mmcopt.errors import BackendError
 from mmcopt.formulations.cpm3c import CPM3C
 from mmcopt.formulations.relaxations.lifted import Lifted
@@ -167,11 +167,6 @@ class XuSchuurmans(Relaxation):
         L[L.sum(axis=1) == 0.0] = 1.0
         N = np.maximum(N, 0.0) / 2
         return [L / L.sum(axis=1)[:, None], P / 2 + P.T / 2, v, u, N + N.T]
-
-    def offer(self, kind: type[Any]) -> Any:
-        if kind is ConvexProgram:
-            return ConvexProgram(lambda cuts: self.program)
-        return Bounded(self.bound) if kind is Bounded else None
 
     # ------------------------------------------------------------ cvxpy
 
