@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import mmcopt as mm
-from mmcopt import cli_demo, cli_ladder
-from mmcopt.cli_input import parse_kernel, parse_sizes, parse_solvers
+from mmcopt.cli import demo, ladder_view
+from mmcopt.cli.parse import parse_kernel, parse_sizes, parse_solvers
 from mmcopt.errors import BackendError, ParameterError
 from mmcopt.kernels import Cosine, Gaussian, Laplacian, Linear, Polynomial
 from mmcopt.result import Rung
@@ -148,7 +148,7 @@ RUNGS = [Rung("eig", 0.0, 1.0, 8.0), *(Rung("sdp", 0.1 * i, 2.0 + i / 100, 8.0)
 def _levels(text):
     """Rows of the table of levels in the output: name -> the words behind it."""
     rows = [line.split() for line in text.split("what it is")[1].splitlines()]
-    return {row[0]: row[1:] for row in rows if row and row[0] in cli_ladder.MEANING}
+    return {row[0]: row[1:] for row in rows if row and row[0] in ladder_view.MEANING}
 
 
 def test_solve_shows_the_ladder(run, tmp_path):
@@ -168,7 +168,7 @@ def test_solve_shows_the_ladder(run, tmp_path):
     code, out, _ = run("certify", saved, "--seconds", "1", "--plot", str(picture))
     (level, row), = _levels(out).items()
     assert code == 0 and " ".join(row).count("known before") == 1
-    assert level in cli_ladder.MEANING and picture.stat().st_size > 2000
+    assert level in ladder_view.MEANING and picture.stat().st_size > 2000
 
 
 def test_certify_raises_the_bound_of_a_saved_run(run, tmp_path):
@@ -206,32 +206,32 @@ def test_ctrl_c_keeps_the_best_so_far(run, monkeypatch, tmp_path):
 
 
 def test_json_keeps_the_end_of_each_level():
-    kept = cli_ladder.thinned(RUNGS)
+    kept = ladder_view.thinned(RUNGS)
     assert len(kept) == 50 and kept[0] == ["eig", 0.0, 1.0, 8.0]
     assert ["sdp", 0.1 * 99, 2.99, 8.0] in kept and kept[-1] == ["sdp+cuts", 12.0, 4.0, 5.0]
     assert kept == sorted(kept, key=lambda rung: rung[1])
-    assert cli_ladder.thinned(RUNGS, most=1) == [kept[0], ["sdp", 0.1 * 99, 2.99, 8.0], kept[-1]]
-    assert cli_ladder.thinned(()) == []
+    assert ladder_view.thinned(RUNGS, most=1) == [kept[0], ["sdp", 0.1 * 99, 2.99, 8.0], kept[-1]]
+    assert ladder_view.thinned(()) == []
 
 
 def test_levels_in_words():
-    rows = cli_ladder.level_rows([Rung("cheap", 0.0, -np.inf, np.inf), *RUNGS[1:]])
+    rows = ladder_view.level_rows([Rung("cheap", 0.0, -np.inf, np.inf), *RUNGS[1:]])
     assert [row["what it is"] for row in rows] \
         == ["no bound yet", "max-cut relaxation", "max-cut relaxation with triangle cuts"]
     assert rows[0]["lower_bound"] is None and rows[0]["gap"] is None
     assert rows[2]["gap"] == pytest.approx(0.2) and rows[1]["seconds"] == pytest.approx(9.9)
-    assert cli_ladder.meaning("diffrac") == "the relaxation of DIFFRAC"
-    assert set(cli_ladder.MEANING) >= {"eig", "sdp", "sdp+cuts", "partition", "partition+cuts"}
+    assert ladder_view.meaning("diffrac") == "the relaxation of DIFFRAC"
+    assert set(ladder_view.MEANING) >= {"eig", "sdp", "sdp+cuts", "partition", "partition+cuts"}
 
 
 def test_lines_where_there_is_no_terminal(capsys):
-    with cli_ladder.LadderWatch(20.0) as watch:
+    with ladder_view.LadderWatch(20.0) as watch:
         for rung in RUNGS:
             watch(rung)
     lines = capsys.readouterr().err.splitlines()
     assert [line.split()[2] for line in lines] == ["eig", *["sdp"] * 5, "sdp+cuts"]
     assert lines[-1].split(maxsplit=3)[-1] == "bound 4, objective 5, gap 20.0 %"
-    with cli_ladder.LadderWatch(20.0, quiet=True) as watch:
+    with ladder_view.LadderWatch(20.0, quiet=True) as watch:
         watch(RUNGS[0])
     assert capsys.readouterr() == ("", "")
 
@@ -241,7 +241,7 @@ def test_a_table_that_grows_on_a_terminal():
 
     from rich.console import Console
 
-    watch = cli_ladder.LadderWatch(20.0)
+    watch = ladder_view.LadderWatch(20.0)
     watch.out = Console(file=io.StringIO(), force_terminal=True, width=100)
     with watch:
         for rung in RUNGS:
@@ -315,8 +315,8 @@ def test_reproduce(run, monkeypatch):
 
 def test_demo_with_one_solver(run, monkeypatch, tmp_path):
     pytest.importorskip("matplotlib")
-    monkeypatch.setattr(cli_demo, "SOLVERS", ("BruteForce",))  # needs no compiling
-    monkeypatch.setattr(cli_demo, "DATA", "gaussians:n=14,distance=4,seed=0")
+    monkeypatch.setattr(demo, "SOLVERS", ("BruteForce",))  # needs no compiling
+    monkeypatch.setattr(demo, "DATA", "gaussians:n=14,distance=4,seed=0")
     code, out, _ = run("demo", "--seconds", "1", "--out", str(tmp_path))
     assert code == 0 and "What the bound means" in out and "(it holds)" in out
     assert "k-means (evaluated)" in out and "certified, checked again and true" in out
@@ -365,10 +365,10 @@ def test_other_exit_codes(run, monkeypatch):
     def stops(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mmcopt.cli_commands.run_solver", breaks)
+    monkeypatch.setattr("mmcopt.cli.commands.run_solver", breaks)
     assert run(*BRUTE)[0::2] == (1, "mmcopt: the back end gave up.\n")
     assert "Traceback" in run(*BRUTE, "-v")[2]
-    monkeypatch.setattr("mmcopt.cli_commands.run_solver", stops)
+    monkeypatch.setattr("mmcopt.cli.commands.run_solver", stops)
     assert run(*BRUTE)[0::2] == (130, "mmcopt: interrupted\n")
 
 

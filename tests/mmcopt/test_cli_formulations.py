@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import mmcopt as mm
-from mmcopt import cli, cli_problem
-from mmcopt.cli_input import LOSSES, parse_kernel, parse_loss
+from mmcopt.cli import parser as cli
+from mmcopt.cli import task
+from mmcopt.cli.parse import LOSSES, parse_kernel, parse_loss
 from mmcopt.errors import BackendError, ParameterError
 from mmcopt.kernels import Gaussian, Linear
 from mmcopt.margins import Hinge, Logistic, SquaredHinge
@@ -36,33 +37,33 @@ def told(run):
 
 
 def test_the_formulations_are_those_that_need_only_samples():
-    assert list(cli_problem.clusterings()) == FAMILIES
-    assert cli_problem.clustering("cpm3C").__name__ == "CPM3C"
+    assert list(task.clusterings()) == FAMILIES
+    assert task.clustering("cpm3C").__name__ == "CPM3C"
 
 
 def test_every_parameter_has_an_option():
-    known = {p for names in cli_problem.PARAMETERS.values() for p in names}
+    known = {p for names in task.PARAMETERS.values() for p in names}
     beyond = {"known", "must_link", "cannot_link", "sample_weight"}  # one entry a sample: Python
-    for name, cls in cli_problem.clusterings().items():
+    for name, cls in task.clusterings().items():
         names = set(inspect.signature(cls).parameters) - {"X"}
         assert names - known <= beyond, name
-        assert set(cli_problem.taken(cls).values()) - {""} == names & known
+        assert set(task.taken(cls).values()) - {""} == names & known
 
 
 def test_the_help_names_all_problems_and_what_is_typed_for_them():
-    for name, cls in cli_problem.clusterings().items():
+    for name, cls in task.clusterings().items():
         assert re.search(rf" {name} +(--|the same)", cli.FAMILIES)
         for line in re.findall(rf"mmcopt \w+ \S+ (.*--formulation {name} .*)", cli.SOLVE):
             typed = set(re.findall(r"--[\w-]+", line))
-            ours = {f"--{option.replace('_', '-')}" for option in cli_problem.PARAMETERS}
-            assert typed & ours <= set(cli_problem.flags(cls))
+            ours = {f"--{option.replace('_', '-')}" for option in task.PARAMETERS}
+            assert typed & ours <= set(task.flags(cls))
 
 
 @pytest.mark.parametrize(("name", "parameter"), [("LeastSquares", "lam"), ("Diffrac", "kappa"),
                                                  ("CPM3C", "beta"), ("MKC", "p"), ("MKC", "C"),
                                                  ("OneClassHinge", "C"), ("Hypersphere", "C")])
 def test_the_help_names_the_defaults(name, parameter):
-    default = inspect.signature(cli_problem.clustering(name)).parameters[parameter].default
+    default = inspect.signature(task.clustering(name)).parameters[parameter].default
     assert f"{default:g}" in re.findall(r"[\d.]*\d", _help_of(parameter))
 
 
@@ -107,7 +108,7 @@ def test_two_classes_by_a_margin(run, told):
 def test_three_classes_have_a_floor_and_begin_at_means(run, told, monkeypatch):
     seen = []
     solve = mm.solve
-    monkeypatch.setattr("mmcopt.cli_commands.run_solver",
+    monkeypatch.setattr("mmcopt.cli.commands.run_solver",
                         lambda *a, **kw: seen.append(kw) or solve(*a, **kw))
     got = told("solve", THREE, "--formulation", "CPM3C")
     assert got["parameters"]["size_floor"] == 0.8 and min(got["sizes"]) >= 9
@@ -135,7 +136,7 @@ def test_a_caution_is_a_note(run, told):
     _, out, _ = run("solve", TWO, "--formulation", "CPM3C", "--balance", "1", "--no-center")
     assert "Note" not in out and "balance = 1" in out
     advice = "start from init='kmeans'."
-    assert "--init kmeans" in mm.cli_report.in_options(advice)
+    assert "--init kmeans" in mm.cli.answer.in_options(advice)
 
 
 def test_the_ladder_of_a_margin(run, told, tmp_path):

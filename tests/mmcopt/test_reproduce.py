@@ -6,26 +6,26 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mmcopt import reproduce, reproduce_evommc, reproduce_umc_rls
+from mmcopt import reproduce
 from mmcopt.errors import ParameterError
-from mmcopt.reproduce import Figure, PaperTable, Reproduction
+from mmcopt.reproduce import Figure, PaperTable, Reproduction, evommc, umc_rls
 
 
 @pytest.fixture(scope="module")
 def umc():
-    plan = replace(reproduce_umc_rls.QUICK, sigmas=(0.3, 0.4), exponents=(-3,), starts=2,
+    plan = replace(umc_rls.QUICK, sigmas=(0.3, 0.4), exponents=(-3,), starts=2,
                    finalists=1, more=0, fresh=3, baseline=1, sets=("Iris",))
     lines = []
-    found = reproduce_umc_rls.reproduce(True, None, lines.append, plan)
+    found = umc_rls.reproduce(True, None, lines.append, plan)
     found.lines = lines
     return found
 
 
 @pytest.fixture(scope="module")
 def evo():
-    plan = replace(reproduce_evommc.QUICK, widths=(1,), inverses=(2,), best_of=3, tuning=1,
+    plan = replace(evommc.QUICK, widths=(1,), inverses=(2,), best_of=3, tuning=1,
                    finalists=1, more=0, fresh=2, timed=1, sets=("UCI digits 1-7",))
-    return reproduce_evommc.reproduce(True, None, lambda line: None, plan)
+    return evommc.reproduce(True, None, lambda line: None, plan)
 
 
 # ---------------------------------------------------------------- the papers' figures
@@ -39,7 +39,7 @@ def evo():
     (1, "Iris", "Stoc-RLS", 0.85, None),
 ])
 def test_umc_prints(table, row, column, value, sd):
-    printed = reproduce_umc_rls._printed_tables()[table].paper[row][column]
+    printed = umc_rls._printed_tables()[table].paper[row][column]
     assert (printed.value, printed.sd) == (value, sd)
 
 
@@ -52,15 +52,15 @@ def test_umc_prints(table, row, column, value, sd):
     (1, "MNIST digits 1-7", "FastEvoMMC", 304.0, None, 605932),
 ])
 def test_evo_prints(table, row, column, value, sd, count):
-    printed = reproduce_evommc._printed_tables()[table].paper[row][column]
+    printed = evommc._printed_tables()[table].paper[row][column]
     assert (printed.value, printed.sd, printed.count) == (value, sd, count)
 
 
 def test_unreadable_and_missing_figures_are_absent():
-    first, second = reproduce_umc_rls._printed_tables()
+    first, second = umc_rls._printed_tables()
     assert "Steep-RLS" not in first.paper["Coil 1-4"] and "Steep-RLS" in second.paper["Coil 1-4"]
     assert "CPMMC" not in first.paper["Coil"]
-    times = reproduce_evommc._printed_tables()[1]
+    times = evommc._printed_tables()[1]
     assert list(times.paper["MNIST digits 1-2"]) == ["FastEvoMMC"]
 
 
@@ -94,14 +94,14 @@ def test_evo_runs(evo):
 
 def test_the_problem_of_a_cell():
     X = np.random.default_rng(0).standard_normal((40, 3))
-    trial = reproduce_evommc.Trial(X, None, None, None)
+    trial = evommc.Trial(X, None, None, None)
     problem = trial.problem((0.1, 3, 200), 0)
     sigma = 3 * np.sqrt((np.ptp(X, axis=0) ** 2).sum())
     K = np.exp(-((X[:, None] - X) ** 2).sum(axis=2) / sigma**2)
     np.testing.assert_allclose(problem.K, K, atol=1e-12)
     assert problem.shift == pytest.approx(1 / 200)
     assert problem.rules.low.tolist() == [18, 18]  # |n1 - n2| <= 4
-    ours = reproduce_umc_rls._problem(X, 2, 0.5, -2)
+    ours = umc_rls._problem(X, 2, 0.5, -2)
     reach = np.sqrt(((X[:, None] - X) ** 2).sum(axis=2).max())
     np.testing.assert_allclose(ours.K[0, 1], np.exp(-((X[0] - X[1]) ** 2).sum()
                                                     / (2 * (0.5 * reach) ** 2)))
@@ -110,12 +110,12 @@ def test_the_problem_of_a_cell():
 
 def test_halved_images():
     image = np.arange(16.0).reshape(1, 16)
-    assert reproduce_umc_rls.pooled(image).tolist() == [[2.5, 4.5, 10.5, 12.5]]
+    assert umc_rls.pooled(image).tolist() == [[2.5, 4.5, 10.5, 12.5]]
 
 
 def test_ties_go_to_the_middle_of_a_plateau():
     means = {(s, e): 1.0 if (s, e) != (0.1, 0) else 0.0 for s in (0.1, 0.2, 0.3) for e in (0, 1)}
-    around = {cell: reproduce_umc_rls._around(means, cell) for cell in means}
+    around = {cell: umc_rls._around(means, cell) for cell in means}
     assert around[0.3, 0] == 1.0 > around[0.2, 1] > around[0.1, 1]
 
 
@@ -164,7 +164,7 @@ def test_run(monkeypatch, tmp_path, capsys, report):
         say("working")
         return report
 
-    monkeypatch.setattr(reproduce_evommc, "reproduce", made)
+    monkeypatch.setattr(evommc, "reproduce", made)
     heard = []
     assert reproduce.run("evommc", table=1, quick=True, show=heard.append) is report
     assert asked == [(True, 1)] and heard == ["working"] and capsys.readouterr() == ("", "")
@@ -188,7 +188,7 @@ def test_run_refuses(paper, options, words):
 
 def test_sets_that_are_not_there(monkeypatch):
     monkeypatch.delenv("MMCOPT_DATA", raising=False)
-    plan = replace(reproduce_umc_rls.QUICK, sets=("Coil",))
-    found = reproduce_umc_rls.reproduce(True, 2, lambda line: None, plan)
+    plan = replace(umc_rls.QUICK, sets=("Coil",))
+    found = umc_rls.reproduce(True, 2, lambda line: None, plan)
     assert [t.number for t in found.tables] == [2]
     assert "MMCOPT_DATA" in found.tables[0].missing["Coil"]

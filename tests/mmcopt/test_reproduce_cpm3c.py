@@ -9,13 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from mmcopt import datasets, reproduce_hinge
-from mmcopt import reproduce_cpm3c as paper
+from mmcopt import datasets
 from mmcopt.errors import DataError
 from mmcopt.metrics import rand_index
 from mmcopt.registry import formulation
-from mmcopt.reproduce import STAR, run
-from mmcopt.reproduce_hinge import fits, impossible, score, two_class_rand
+from mmcopt.reproduce import cpm3c as paper
+from mmcopt.reproduce import margin_protocol
+from mmcopt.reproduce.margin_protocol import fits, impossible, score, two_class_rand
+from mmcopt.reproduce.papers import run
+from mmcopt.reproduce.tables import STAR
 
 TINY = paper.Plan(starts=4, baseline=3, betas=(0.02, 0.1), sets=("Dig 1-7", "Dig 0689"))
 
@@ -62,7 +64,7 @@ def test_impossible_entries_are_marked_and_explained():
 
 
 def test_means_that_are_no_single_run():
-    note = reproduce_hinge.not_single(paper.PRINTED, paper.PAPER, ("CPM3C", "MMC"), paper.CLASSES)
+    note = margin_protocol.not_single(paper.PRINTED, paper.PAPER, ("CPM3C", "MMC"), paper.CLASSES)
     assert "Dig 3-8 CPM3C 96.92 and 0.945 (a single run: 0.940)" in note
     assert "Dig 8-9 CPM3C" not in note and "UCIDig" not in note
 
@@ -116,7 +118,7 @@ def test_why_an_entry_is_impossible():
     assert impossible("90.00", "0.890", (50, 50)) == ("", "")  # a mean of .8 and 1
     assert impossible("99.00", "0.100", (30, 30, 30))[1].startswith("at accuracy 99.00 it is at l")
     assert impossible("90.00", "0.999", (30, 30, 30))[1].startswith("at accuracy 90.00 it is at m")
-    assert impossible("90.00", "0.700", reproduce_hinge.HALVES)[1] != ""
+    assert impossible("90.00", "0.700", margin_protocol.HALVES)[1] != ""
 
 
 # ---------------------------------------------------------------- what was run
@@ -172,17 +174,17 @@ def test_fits_of_sparse_rows_start_from_kmeans():
     found = fits(formulation("CPM3C")(X, 2, beta=0.02), 3)
     assert score(y, found.best)[0] > 95 and len(found.values) == 3 and found.limited == 0
     assert found.all > found.one > 0
-    assert reproduce_hinge.floor(2) == 0.0 < reproduce_hinge.floor(3)
+    assert margin_protocol.floor(2) == 0.0 < margin_protocol.floor(3)
 
 
 def test_text_is_weighted(monkeypatch):
     counts = csr_array(np.array([[3.0, 0, 1], [0, 1, 1]]))
-    monkeypatch.setattr(reproduce_hinge, "load", lambda name: (counts, np.array([0, 1])))
-    X, y = reproduce_hinge.load_text("any")
+    monkeypatch.setattr(margin_protocol, "load", lambda name: (counts, np.array([0, 1])))
+    X, y = margin_protocol.load_text("any")
     np.testing.assert_allclose((X.toarray() ** 2).sum(axis=1), 1.0)
     assert X.shape == (2, 3) and y.tolist() == [0, 1]
-    monkeypatch.setattr(reproduce_hinge, "load", lambda name: "it is not there")
-    assert reproduce_hinge.load_text("any") == "it is not there"
+    monkeypatch.setattr(margin_protocol, "load", lambda name: "it is not there")
+    assert margin_protocol.load_text("any") == "it is not there"
 
 
 def test_by_its_name(monkeypatch):

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from mmcopt import datasets
-from mmcopt import reproduce_mkc as paper
 from mmcopt.errors import DataError
-from mmcopt.reproduce import run
-from mmcopt.reproduce_hinge import two_class_rand
+from mmcopt.reproduce import mkc as paper
+from mmcopt.reproduce.margin_protocol import two_class_rand
+from mmcopt.reproduce.papers import run
 
 TINY = paper.Plan(starts=3, baseline=3, betas=(0.02, 0.1), sets=("digits2v7",))
 

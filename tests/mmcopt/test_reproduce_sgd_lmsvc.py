@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mmcopt import datasets
-from mmcopt import reproduce_sgd_lmsvc as paper
 from mmcopt.errors import DataError
 from mmcopt.metrics import purity, rand_index
-from mmcopt.reproduce import STAR, run
-from mmcopt.reproduce_sgd_lmsvc import GAP, GRAPH, KNOWN, SGD, SVC, TREE, Census, Trial, impossible
+from mmcopt.reproduce import sgd_lmsvc as paper
+from mmcopt.reproduce.papers import run
+from mmcopt.reproduce.sgd_lmsvc import GAP, GRAPH, KNOWN, SGD, SVC, TREE, Census, Trial, impossible
+from mmcopt.reproduce.tables import STAR
 
 TINY = paper.Plan(gammas=(-1, 1), bounds=(-5, 1, 3), starts=1, finalists=2, more=1, fresh=3, ours=1,
                   sets=("Iris",))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mmcopt import registry
-from mmcopt.cli_show import console, note, show_table, table_of
+from mmcopt.cli.console import console, note, show_table, table_of
 from mmcopt.result import Result, Rung
 from mmcopt.tables import cell
 

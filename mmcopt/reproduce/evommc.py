@@ -20,7 +20,8 @@ from mmcopt import registry
 from mmcopt.constraints import Sizes
 from mmcopt.kernels import Gaussian
 from mmcopt.metrics import clustering_error
-from mmcopt.reproduce import Figure, PaperTable, Reproduction, Say, fresh_runs, load, spread
+from mmcopt.reproduce.protocol import fresh_runs, load, spread
+from mmcopt.reproduce.tables import Figure, PaperTable, Reproduction, Say
 
 Floats = NDArray[np.float64]
 Cell = tuple[float, int, int]  # l / n, sigma / s, 1 / (lam n)

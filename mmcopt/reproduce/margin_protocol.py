@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from mmcopt import registry
 from mmcopt.checks import is_sparse
 from mmcopt.metrics import purity, rand_index
-from mmcopt.reproduce import Figure, PaperTable, load
-from mmcopt.reproduce_sgd_lmsvc import rand_limits
+from mmcopt.reproduce.protocol import load
+from mmcopt.reproduce.sgd_lmsvc import rand_limits
+from mmcopt.reproduce.tables import Figure, PaperTable
 
 Ints = NDArray[np.int64]
 
@@ -152,7 +153,7 @@ def impossible(accuracy: str, rand: str, sizes: Sequence[int]) -> tuple[str, str
     has the Rand index `two_class_rand`, which is convex, unless both clusters have the same
     majority: then a is the share s of the largest class, the least there is, and the Rand index
     at least that of chance. Means lie in the convex hull of these. For more classes there are the
-    limits of `mmcopt.reproduce_sgd_lmsvc.rand_limits`: the upper one, concave in accuracy, holds
+    limits of `mmcopt.reproduce.sgd_lmsvc.rand_limits`: the upper one, concave in accuracy, holds
     for means; of the lower ones only that of all clusterings is used.
     """
     n, share = float(sum(sizes)), max(sizes) / sum(sizes)

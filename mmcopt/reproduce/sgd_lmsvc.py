@@ -27,7 +27,8 @@ from mmcopt.metrics import (
     purity,
     rand_index,
 )
-from mmcopt.reproduce import Figure, PaperTable, Reproduction, Say, fresh_runs, load
+from mmcopt.reproduce.protocol import fresh_runs, load
+from mmcopt.reproduce.tables import Figure, PaperTable, Reproduction, Say
 from mmcopt.solving import solve
 
 Floats = NDArray[np.float64]

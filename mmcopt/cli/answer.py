@@ -13,9 +13,9 @@ from mmcopt import metrics
 from mmcopt.assignment import Assignment, level_tree
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.checks import plural
-from mmcopt.cli_ladder import show_ladder, thinned
-from mmcopt.cli_problem import Task, constants
-from mmcopt.cli_show import say
+from mmcopt.cli.console import say
+from mmcopt.cli.ladder_view import show_ladder, thinned
+from mmcopt.cli.task import Task, constants
 from mmcopt.errors import DataError, ParameterError
 from mmcopt.kernel_domain import KernelDomain
 from mmcopt.level_tree import least_size

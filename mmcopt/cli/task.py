@@ -13,7 +13,7 @@ import numpy as np
 from mmcopt import datasets, registry
 from mmcopt.capabilities import LabelQuadratic, Separation
 from mmcopt.checks import integer, listed, optional, real
-from mmcopt.cli_input import parse_kernel, parse_loss, parse_sizes, parse_solvers, unknown
+from mmcopt.cli.parse import parse_kernel, parse_loss, parse_sizes, parse_solvers, unknown
 from mmcopt.errors import DataError, ParameterError
 from mmcopt.kernel_domain import KernelDomain
 from mmcopt.kernels import Gaussian, Kernel

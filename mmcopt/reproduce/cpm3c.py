@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from mmcopt import registry
-from mmcopt.reproduce import Figure, PaperTable, Reproduction, Say, load
-from mmcopt.reproduce_hinge import (
+from mmcopt.reproduce.margin_protocol import (
     BETA,
     BETAS,
     DIGITS,
@@ -34,6 +33,8 @@ from mmcopt.reproduce_hinge import (
     score,
     warm,
 )
+from mmcopt.reproduce.protocol import load
+from mmcopt.reproduce.tables import Figure, PaperTable, Reproduction, Say
 
 PAPER = (KM, "NC", "MMC", "GMC", "SVR", "CPM3C")
 OWN, TUNED, ALL = "CPM3C", "CPM3C, best beta", "CPM3C, all starts"

@@ -14,8 +14,7 @@ import numpy as np
 
 from mmcopt import registry
 from mmcopt.kernels import Gaussian, Kernel, Linear, Polynomial
-from mmcopt.reproduce import Figure, PaperTable, Reproduction, Say, load
-from mmcopt.reproduce_hinge import (
+from mmcopt.reproduce.margin_protocol import (
     BETA,
     BETAS,
     DIGITS,
@@ -30,7 +29,9 @@ from mmcopt.reproduce_hinge import (
     score,
     warm,
 )
-from mmcopt.reproduce_umc_rls import pooled
+from mmcopt.reproduce.protocol import load
+from mmcopt.reproduce.tables import Figure, PaperTable, Reproduction, Say
+from mmcopt.reproduce.umc_rls import pooled
 
 SINGLES = ("K1", "K2", "K3")
 OWN, TUNED = "MKC", "MKC, best C"

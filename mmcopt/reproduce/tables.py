@@ -1,28 +1,13 @@
-"""The tables of the papers beside ours, cell by cell: ``mmcopt reproduce PAPER``.
-
-Each paper has a module of its own that holds its printed figures and its protocol; here are what
-they share: the tables, their rendering, and `run`.
-"""
+"""The tables of the papers beside ours: figures, tables, and what a whole reproduction prints."""
 
 from __future__ import annotations
 
-import importlib
 import pathlib
-import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from mmcopt import datasets
-from mmcopt.checks import is_sparse
-from mmcopt.errors import DataError, ParameterError
 from mmcopt.tables import ABSENT, as_json, markdown_table, plain, text_table
-
-__all__ = ["PAPERS", "Figure", "PaperTable", "Reproduction", "run"]
 
 PAPERS: dict[str, str] = {
     "umc-rls": "Pahikkala et al.: unsupervised multi-class regularized least-squares (Tables 1, 2)",
@@ -31,16 +16,12 @@ PAPERS: dict[str, str] = {
     "cpm3c": "Zhao et al. 2008: multi-class maximum margin clustering (Tables 2, 3, 4)",
     "mkc": "Zhao et al. 2009: multiple kernel clustering (Table 2)",
 }
-_MODULES = {"umc-rls": "mmcopt.reproduce_umc_rls", "evommc": "mmcopt.reproduce_evommc",
-            "sgd-lmsvc": "mmcopt.reproduce_sgd_lmsvc", "cpm3c": "mmcopt.reproduce_cpm3c",
-            "mkc": "mmcopt.reproduce_mkc"}
-TABLES = {"umc-rls": (1, 2), "evommc": (1, 2), "sgd-lmsvc": (1,), "cpm3c": (2, 3, 4), "mkc": (2,)}
+
+Say = Callable[[str], Any]
 
 STAR = "*"
 LEGEND = (f"{STAR} labels used: its parameters, or the best of its runs, were chosen with the true "
           "classes, as the paper does. Figures without a star saw no labels.")
-
-Say = Callable[[str], Any]
 
 
 @dataclass(frozen=True)
@@ -160,76 +141,3 @@ class Reproduction(Mapping[str, Any]):
         paths[0].write_text(self.to_markdown(), encoding="utf-8")
         paths[1].write_text(as_json(self.to_dict(), indent=2) + "\n", encoding="utf-8")
         return paths
-
-
-def run(paper: str, *, table: int | None = None, quick: bool = False, out: Any = None,
-        show: Say | bool | None = None) -> Reproduction:
-    """Run the protocol of a paper and return its tables beside ours.
-
-    Parameters
-    ----------
-    paper : str
-        A name of `PAPERS`.
-    table : int, optional
-        Only this table of the paper.
-    quick : bool
-        Coarser grids and fewer runs: less than two minutes in place of less than thirty.
-    out : path, optional
-        Folder for ``paper.md`` and ``paper.json``.
-    show : callable or bool
-        Called with each line of progress. True prints progress to standard error and the report to
-        standard output; None or False is silent.
-    """
-    if paper not in PAPERS:
-        raise ParameterError(f"run: paper must be one of {', '.join(map(repr, PAPERS))}; "
-                             f"got {paper!r}.")
-    if table is not None and table not in TABLES[paper]:
-        raise ParameterError(f"run: table must be one of {', '.join(map(str, TABLES[paper]))} for "
-                             f"{paper}; got {table!r}.")
-    started = time.perf_counter()
-
-    def say(line: str) -> None:
-        if callable(show):
-            show(line)
-        elif show:
-            print(f"[{time.perf_counter() - started:5.0f} s] {line}", file=sys.stderr, flush=True)
-
-    found: Reproduction = importlib.import_module(_MODULES[paper]).reproduce(quick, table, say)
-    found.seconds = time.perf_counter() - started
-    if out is not None:
-        for path in found.save(out):
-            say(f"wrote {path}")
-    if show is True:
-        print(found, flush=True)
-    return found
-
-
-# ---------------------------------------------------------------- what the protocols share
-
-
-def load(name: str) -> tuple[Any, NDArray[np.int64]] | str:
-    """Return a labelled data set, dense rows as float64, or why it cannot be had."""
-    try:
-        X, y = datasets.load(name)
-    except DataError as e:
-        return str(e)
-    if y is None:
-        return f"{name} has no classes"
-    return (X if is_sparse(X) else np.asarray(X, dtype=np.float64)), y
-
-
-def fresh_runs(solver: Any, problem: Any, seeds: Sequence[Any],
-               seconds: float = np.inf) -> list[Any]:
-    """One run of a solver from a random start for each seed, without bounds or certificates."""
-    from mmcopt.solving import Budget
-    from mmcopt.solving import run as run_once
-
-    solver.prepare(problem)
-    return [run_once(solver, problem, None, np.random.default_rng(seed),
-                     Budget(deadline=time.perf_counter() + seconds)) for seed in seeds]
-
-
-def spread(values: Sequence[float], *, labels: bool, scale: float = 1.0) -> Figure:
-    """Mean and standard deviation of some runs."""
-    a = np.asarray(values, dtype=np.float64) * scale
-    return Figure(float(a.mean()), float(a.std()), labels=labels)

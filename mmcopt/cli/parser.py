@@ -1,4 +1,4 @@
-"""The command `mmcopt`: parsing, help, and exit codes; `mmcopt.cli_commands` does the work."""
+"""The command `mmcopt`: parsing, help, and exit codes; `mmcopt.cli.commands` does the work."""
 
 from __future__ import annotations
 
@@ -294,7 +294,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help()
         return DONE
     alone = args.command in ("demo", "describe")
-    module = f"mmcopt.cli_{args.command if alone else 'commands'}"
+    module = f"mmcopt.cli.{args.command if alone else 'commands'}"
     try:
         return int(getattr(importlib.import_module(module), args.command)(args))
     except KeyboardInterrupt:
@@ -316,7 +316,3 @@ def _failed(args: argparse.Namespace, error: object, code: int) -> int:
         traceback.print_exception(error)
     sys.stderr.write(f"mmcopt: {' '.join(str(error).split())}\n")
     return code
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from mmcopt import registry
 from mmcopt.kernels import Gaussian
 from mmcopt.metrics import adjusted_rand_index
-from mmcopt.reproduce import Figure, PaperTable, Reproduction, Say, fresh_runs, load, spread
+from mmcopt.reproduce.protocol import fresh_runs, load, spread
+from mmcopt.reproduce.tables import Figure, PaperTable, Reproduction, Say
 
 Floats = NDArray[np.float64]
 Cell = tuple[float, int]  # sigma / dmax and log2 lam

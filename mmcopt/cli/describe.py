@@ -11,8 +11,8 @@ import numpy as np
 
 from mmcopt import datasets, registry
 from mmcopt.checks import is_sparse
-from mmcopt.cli_problem import clusterings, flags
-from mmcopt.cli_show import say, show_table
+from mmcopt.cli.console import say, show_table
+from mmcopt.cli.task import clusterings, flags
 from mmcopt.errors import DataError, MMCError
 
 DONE = 0

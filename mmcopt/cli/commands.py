@@ -13,10 +13,7 @@ import numpy as np
 
 from mmcopt import saving
 from mmcopt.checks import real
-from mmcopt.cli_input import parse_solvers
-from mmcopt.cli_ladder import LadderWatch, climb, show_ladder, thinned
-from mmcopt.cli_problem import Task
-from mmcopt.cli_report import (
+from mmcopt.cli.answer import (
     Answer,
     in_options,
     numbers,
@@ -26,7 +23,10 @@ from mmcopt.cli_report import (
     show,
     show_notes,
 )
-from mmcopt.cli_show import LiveWatch, heard, note, say, show_json, show_table
+from mmcopt.cli.console import LiveWatch, heard, note, say, show_json, show_table
+from mmcopt.cli.ladder_view import LadderWatch, climb, show_ladder, thinned
+from mmcopt.cli.parse import parse_solvers
+from mmcopt.cli.task import Task
 from mmcopt.comparing import compare as run_comparison
 from mmcopt.comparison import check_suffix
 from mmcopt.errors import BackendError, DataError, ParameterError

@@ -10,8 +10,8 @@ from typing import Any
 from mmcopt import datasets, registry
 from mmcopt.certificates import evaluate
 from mmcopt.checks import real
-from mmcopt.cli_commands import DONE, FAILED, INTERRUPTED
-from mmcopt.cli_show import LiveWatch, say, show_table
+from mmcopt.cli.commands import DONE, FAILED, INTERRUPTED
+from mmcopt.cli.console import LiveWatch, say, show_table
 from mmcopt.comparing import compare
 from mmcopt.comparison import Comparison
 from mmcopt.errors import BackendError, DataError

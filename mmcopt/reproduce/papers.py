@@ -1,0 +1,58 @@
+"""`run`: the protocol of a paper by its name, cell by cell."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import time
+from typing import Any
+
+from mmcopt.errors import ParameterError
+from mmcopt.reproduce.tables import PAPERS, Reproduction, Say
+
+_MODULES = {"umc-rls": "mmcopt.reproduce.umc_rls", "evommc": "mmcopt.reproduce.evommc",
+            "sgd-lmsvc": "mmcopt.reproduce.sgd_lmsvc", "cpm3c": "mmcopt.reproduce.cpm3c",
+            "mkc": "mmcopt.reproduce.mkc"}
+TABLES = {"umc-rls": (1, 2), "evommc": (1, 2), "sgd-lmsvc": (1,), "cpm3c": (2, 3, 4), "mkc": (2,)}
+
+
+def run(paper: str, *, table: int | None = None, quick: bool = False, out: Any = None,
+        show: Say | bool | None = None) -> Reproduction:
+    """Run the protocol of a paper and return its tables beside ours.
+
+    Parameters
+    ----------
+    paper : str
+        A name of `PAPERS`.
+    table : int, optional
+        Only this table of the paper.
+    quick : bool
+        Coarser grids and fewer runs: less than two minutes in place of less than thirty.
+    out : path, optional
+        Folder for ``paper.md`` and ``paper.json``.
+    show : callable or bool
+        Called with each line of progress. True prints progress to standard error and the report to
+        standard output; None or False is silent.
+    """
+    if paper not in PAPERS:
+        raise ParameterError(f"run: paper must be one of {', '.join(map(repr, PAPERS))}; "
+                             f"got {paper!r}.")
+    if table is not None and table not in TABLES[paper]:
+        raise ParameterError(f"run: table must be one of {', '.join(map(str, TABLES[paper]))} for "
+                             f"{paper}; got {table!r}.")
+    started = time.perf_counter()
+
+    def say(line: str) -> None:
+        if callable(show):
+            show(line)
+        elif show:
+            print(f"[{time.perf_counter() - started:5.0f} s] {line}", file=sys.stderr, flush=True)
+
+    found: Reproduction = importlib.import_module(_MODULES[paper]).reproduce(quick, table, say)
+    found.seconds = time.perf_counter() - started
+    if out is not None:
+        for path in found.save(out):
+            say(f"wrote {path}")
+    if show is True:
+        print(found, flush=True)
+    return found

@@ -1,0 +1,43 @@
+"""What the protocols share: data with classes, fresh runs, and the spread of their figures."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmcopt import datasets
+from mmcopt.checks import is_sparse
+from mmcopt.errors import DataError
+from mmcopt.reproduce.tables import Figure
+
+
+def load(name: str) -> tuple[Any, NDArray[np.int64]] | str:
+    """Return a labelled data set, dense rows as float64, or why it cannot be had."""
+    try:
+        X, y = datasets.load(name)
+    except DataError as e:
+        return str(e)
+    if y is None:
+        return f"{name} has no classes"
+    return (X if is_sparse(X) else np.asarray(X, dtype=np.float64)), y
+
+
+def fresh_runs(solver: Any, problem: Any, seeds: Sequence[Any],
+               seconds: float = np.inf) -> list[Any]:
+    """One run of a solver from a random start for each seed, without bounds or certificates."""
+    from mmcopt.solving import Budget
+    from mmcopt.solving import run as run_once
+
+    solver.prepare(problem)
+    return [run_once(solver, problem, None, np.random.default_rng(seed),
+                     Budget(deadline=time.perf_counter() + seconds)) for seed in seeds]
+
+
+def spread(values: Sequence[float], *, labels: bool, scale: float = 1.0) -> Figure:
+    """Mean and standard deviation of some runs."""
+    a = np.asarray(values, dtype=np.float64) * scale
+    return Figure(float(a.mean()), float(a.std()), labels=labels)
