@@ -101,7 +101,7 @@ class Assignment:
 
         Returns the matplotlib axes.
         """
-        from mmcopt.plot_domain import plot_assignment, plot_dendrogram
+        from mmcopt.plot.domains import plot_assignment, plot_dendrogram
 
         choice("domain", "tree").check("plot", "kind", kind)
         return plot_assignment(self, ax) if kind == "domain" else plot_dendrogram(self, ax)

@@ -12,7 +12,7 @@ from mmcopt.assignment import equilibrium, graph, level_tree
 from mmcopt.errors import DataError
 from mmcopt.formulations import OneClassHinge
 from mmcopt.kernels import Gaussian
-from mmcopt.plot_domain import plot_assignment, plot_dendrogram
+from mmcopt.plot.domains import plot_assignment, plot_dendrogram
 
 
 @pytest.fixture(autouse=True)

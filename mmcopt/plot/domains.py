@@ -9,9 +9,7 @@ from numpy.typing import NDArray
 
 from mmcopt.assignment import Assignment, graph
 from mmcopt.errors import DataError
-from mmcopt.plot import GREY, MARKERS, PALETTE, axes_for, tidy
-
-__all__ = ["plot_assignment", "plot_dendrogram", "plot_domain"]
+from mmcopt.plot.style import GREY, MARKERS, PALETTE, axes_for, tidy
 
 Floats = NDArray[Any]
 GRID = 160  # points a side at which the decision function is drawn
