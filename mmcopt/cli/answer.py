@@ -11,6 +11,7 @@ import numpy as np
 
 from mmcopt import metrics
 from mmcopt.assignment import Assignment, level_tree
+from mmcopt.assignment.peaks import least_size
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.checks import plural
 from mmcopt.cli.console import say
@@ -18,7 +19,6 @@ from mmcopt.cli.ladder_view import show_ladder, thinned
 from mmcopt.cli.task import Task, constants
 from mmcopt.errors import DataError, ParameterError
 from mmcopt.kernel_domain import KernelDomain
-from mmcopt.level_tree import least_size
 from mmcopt.result import Result, Status
 from mmcopt.tables import cell
 
@@ -45,7 +45,7 @@ class Answer:
 
     def _read(self, k: int | None) -> Assignment | None:
         """As many clusters as asked for, or the connected parts; None where there are none."""
-        from mmcopt.domain_selection import parts_of
+        from mmcopt.selection.one_class import parts_of
 
         f, domain = self.result.formulation, self.result
         try:

@@ -28,7 +28,7 @@ from mmcopt.cli.ladder_view import LadderWatch, climb, show_ladder, thinned
 from mmcopt.cli.parse import parse_solvers
 from mmcopt.cli.task import Task
 from mmcopt.comparing import compare as run_comparison
-from mmcopt.comparison import check_suffix
+from mmcopt.comparing.table import check_suffix
 from mmcopt.errors import BackendError, DataError, ParameterError
 from mmcopt.result import Status
 from mmcopt.solving import solve as run_solver

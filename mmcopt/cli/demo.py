@@ -13,7 +13,7 @@ from mmcopt.checks import real
 from mmcopt.cli.commands import DONE, FAILED, INTERRUPTED
 from mmcopt.cli.console import LiveWatch, say, show_table
 from mmcopt.comparing import compare
-from mmcopt.comparison import Comparison
+from mmcopt.comparing.table import Comparison
 from mmcopt.errors import BackendError, DataError
 from mmcopt.kernels import Gaussian
 from mmcopt.solving import solve

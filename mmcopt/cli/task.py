@@ -151,7 +151,7 @@ class Task:
         """
         if k <= 2 or "size_floor" in given or "size_floor" not in taken(cls):
             return cls(self.X, n_clusters=k, **given)
-        from mmcopt.margin_estimators import FLOOR
+        from mmcopt.estimators.margins import FLOOR
 
         problem = cls(self.X, n_clusters=k, size_floor=FLOOR, **given)
         refused = any(s.refuses(problem) is not None for s in solvers or ())
@@ -159,8 +159,8 @@ class Task:
 
     def _domain(self, cls: Any, given: dict[str, Any], seed: int) -> str:
         """Choose kernel and C where no kernel is given, as the estimator does; say what was."""
-        from mmcopt import domain_selection as selection
-        from mmcopt.domain_estimator import CONDENSED
+        from mmcopt.estimators.domains import CONDENSED
+        from mmcopt.selection import one_class as selection
 
         if "kernel" in given:
             return ""
@@ -199,7 +199,7 @@ class Task:
         """Starts of the search: of margins, where no solver is named, as their estimators do."""
         options: dict[str, Any] = {"init": args.init, "restarts": args.restarts or 1}
         if args.solver is None and self.problem.offer(Separation) is not None:
-            from mmcopt.margin_estimators import MaxMarginClustering
+            from mmcopt.estimators.margins import MaxMarginClustering
 
             options["restarts"] = args.restarts or MaxMarginClustering().restarts
             if args.init is None:

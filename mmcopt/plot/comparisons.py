@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mmcopt.comparison import Comparison, is_hit
+from mmcopt.comparing.table import Comparison, is_hit
 from mmcopt.errors import DataError, ParameterError
 from mmcopt.plot.domains import Floats
 from mmcopt.plot.style import (

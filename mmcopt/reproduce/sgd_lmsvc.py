@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from mmcopt import registry
 from mmcopt.assignment import Domain, equilibrium, level_tree
 from mmcopt.capabilities import Bounded
-from mmcopt.domain_selection import agreeing_graph, auto_problem, given_number
 from mmcopt.kernels import Gaussian
 from mmcopt.metrics import (
     adjusted_rand_index,
@@ -29,6 +28,7 @@ from mmcopt.metrics import (
 )
 from mmcopt.reproduce.protocol import fresh_runs, load
 from mmcopt.reproduce.tables import Figure, PaperTable, Reproduction, Say
+from mmcopt.selection.one_class import agreeing_graph, auto_problem, given_number
 from mmcopt.solving import solve
 
 Floats = NDArray[np.float64]
@@ -229,7 +229,7 @@ def _gap(problem: Any, run: Any) -> float:
 
 
 def ours(method: str, X: Floats, k: int, seed: Any) -> Trial:
-    """Our own way from the data to clusters, by `mmcopt.domain_selection`; only `KNOWN` sees k."""
+    """Our own way from the data to clusters, by `mmcopt.selection.domains`; only `KNOWN` sees k."""
     started = time.process_time()
     if method == KNOWN:
         result, clusters = given_number(X, k, seed=seed)
@@ -387,7 +387,7 @@ def _notes(plan: Plan, census: dict[str, Census]) -> list[str]:
         f"Runs over the grids that had no sample in the band |f| <= {EPS:g}, so that Algorithm 2 "
         f"has nothing to start from, and that had a band but found a single cluster: {counted}.",
         f"{GRAPH}, {TREE}, {KNOWN}: DualCoordinate to a gap of .1 %, and gamma and C by the rules "
-        "of mmcopt.domain_selection, which see no labels: those of SupportVectorClustering(), of "
+        "of mmcopt.selection.domains, which see no labels: those of SupportVectorClustering(), of "
         "assignment='level_tree', and of n_clusters=k. Times are those of all models tried. "
         f"Seeds: {plan.ours}. No setting is chosen by set, but the constants of the rules were "
         "settled with ARIs of these sets in view.",

@@ -396,7 +396,7 @@ def test_sample_points_lie_evenly_between_the_ends(monkeypatch):
                    for t in np.linspace(0, 1, k + 2)[1:-1])
                for a, b, k in zip(i, j, m, strict=True)]
     assert np.allclose(domain.lowest(domain.places, i, j, m), literal)
-    monkeypatch.setattr("mmcopt.segments.POINTS", 5)  # in many small batches
+    monkeypatch.setattr("mmcopt.assignment.domain.POINTS", 5)  # in many small batches
     assert np.allclose(domain.lowest(domain.places, i, j, m), literal)
     few = domain.steps(np.array([0.0, 1.0, 1e9]) / np.sqrt(domain.gamma))
     assert few.tolist() == [3, 9, 50]

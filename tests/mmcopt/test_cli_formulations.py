@@ -349,7 +349,7 @@ def test_bad_options(run, argv, words):
 
 
 def test_choosing_a_domain_is_for_few_samples(run, monkeypatch):
-    monkeypatch.setattr("mmcopt.domain_estimator.CONDENSED", 100)
+    monkeypatch.setattr("mmcopt.estimators.domains.CONDENSED", 100)
     code, _, err = run("solve", MOONS, "--formulation", "OneClassHinge")
     assert code == 2 and "are chosen for up to 100 samples, and here are 120" in err
     code, out, _ = run("solve", MOONS, "--formulation", "OneClassHinge", "--kernel",

@@ -11,7 +11,7 @@ import pytest
 import mmcopt as mm
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.comparing import Comparison, Watch
-from mmcopt.comparison import COLUMNS, SUMMARY, time_to_best
+from mmcopt.comparing.table import COLUMNS, SUMMARY, time_to_best
 from mmcopt.errors import BackendError, DataError, IncompatibleError, ParameterError
 from mmcopt.formulations import LeastSquares
 from mmcopt.result import Status

@@ -5,9 +5,9 @@ import pytest
 
 import mmcopt as mm
 from mmcopt.assignment import level_tree, neighbour_gamma
-from mmcopt.domain_selection import agreeing_graph, auto_problem, given_number, parts_of
 from mmcopt.errors import DataError, ParameterError
 from mmcopt.metrics import adjusted_rand_index as ari
+from mmcopt.selection.one_class import agreeing_graph, auto_problem, given_number, parts_of
 
 MOONS, WHICH = mm.datasets.load("moons:n=240,noise=.06,seed=2")
 

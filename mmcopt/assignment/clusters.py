@@ -29,10 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt.checks import choice, data_matrix, flag, integer, optional, plural, real
-from mmcopt.errors import DataError, ParameterError
-from mmcopt.level_tree import LevelTree, build, least_size
-from mmcopt.segments import (
+from mmcopt.assignment.domain import (
     Domain,
     bridges,
     by_size,
@@ -41,6 +38,9 @@ from mmcopt.segments import (
     nearest,
     neighbour_edges,
 )
+from mmcopt.assignment.peaks import LevelTree, build, least_size
+from mmcopt.checks import choice, data_matrix, flag, integer, optional, plural, real
+from mmcopt.errors import DataError, ParameterError
 
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]
@@ -53,9 +53,6 @@ PAIRS_HELD = 1_000_000  # pairs of samples that `complete` looks at at a time
 _EPS = real(0)
 _COUNT = integer(1)
 _OUTLIERS = choice("nearest", "mark")
-
-__all__ = ["Assignment", "Domain", "LevelTree", "clearest", "complete", "equilibrium", "graph",
-           "level_tree", "neighbour_gamma"]
 
 
 @dataclass(frozen=True, eq=False)

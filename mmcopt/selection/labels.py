@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.certificates import evaluate
 from mmcopt.checks import integer, optional, real
-from mmcopt.domain_selection import domains
 from mmcopt.errors import DataError, ParameterError
 from mmcopt.kernels import Gaussian
 from mmcopt.metrics import adjusted_rand_index
@@ -27,9 +26,6 @@ from mmcopt.modeling import Formulation
 from mmcopt.registry import formulation, solver
 from mmcopt.result import Result
 from mmcopt.solving import Budget, run
-
-__all__ = ["centrality", "domains", "lowest", "most_central", "objective_ratio", "path",
-           "stability"]
 
 Ints = NDArray[np.int64]
 LAMS = tuple(10.0**e for e in (-2.5, -2, -1.5, -1, -0.5, 0, 0.5))

@@ -10,16 +10,11 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mmcopt.checks import integer, optional, real, seed_of
-from mmcopt.domain_estimator import SupportVectorClustering
 from mmcopt.errors import ParameterError
 from mmcopt.kernels import Gaussian, Kernel, as_kernel
-from mmcopt.margin_estimators import MaxMarginClustering, MultipleKernelClustering
 from mmcopt.registry import formulation
 from mmcopt.selection import most_central, path
 from mmcopt.solving import solve
-
-__all__ = ["LeastSquaresClustering", "MaxMarginClustering", "MultipleKernelClustering",
-           "SupportVectorClustering"]
 
 PLAIN_LAM = 0.1
 PATH_LIMIT = 4000  # samples up to which lam="auto" follows a path

@@ -32,10 +32,10 @@ from mmcopt.assignment import (
     level_tree,
     neighbour_gamma,
 )
+from mmcopt.assignment.peaks import least_size
 from mmcopt.checks import choice, integer, listed
 from mmcopt.errors import DataError, ParameterError
 from mmcopt.kernels import Gaussian
-from mmcopt.level_tree import least_size
 from mmcopt.metrics import adjusted_rand_index
 from mmcopt.registry import formulation
 from mmcopt.result import Result

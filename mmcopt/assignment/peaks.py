@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mmcopt.assignment.domain import Domain, bridges, by_size, joined, lengths, neighbour_edges
 from mmcopt.checks import integer, plural
 from mmcopt.errors import ParameterError
-from mmcopt.segments import Domain, bridges, by_size, joined, lengths, neighbour_edges
 
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]

@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mmcopt import domain_selection as selection
 from mmcopt.assignment import Assignment, equilibrium, level_tree
+from mmcopt.assignment.peaks import least_size
 from mmcopt.checks import choice, integer, optional, real, seed_of
 from mmcopt.condensing import Cells, micro_cells
 from mmcopt.errors import ParameterError
-from mmcopt.level_tree import least_size
 from mmcopt.result import Result
+from mmcopt.selection import one_class as selection
 from mmcopt.solving import solve
 
 METHODS = ("graph", "level_tree", "equilibrium")
@@ -34,7 +34,7 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         None: as many as the domain has parts. A number: the most persistent peaks of the decision
         function (`mmcopt.assignment.level_tree`), whatever ``assignment`` says.
     gamma, C : "auto" or float
-        "auto" is the rule of `mmcopt.domain_selection`: gamma from the distances of nearest
+        "auto" is the rule of `mmcopt.selection.domains`: gamma from the distances of nearest
         neighbours, C from the least one that gives a domain; with ``n_clusters``, the model of a
         small grid in which that many clusters are clearest. Features are used as they are: scale
         them first when their units differ.

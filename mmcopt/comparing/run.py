@@ -18,14 +18,12 @@ import numpy as np
 
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.checks import integer, optional, real
-from mmcopt.comparison import Comparison, Row
+from mmcopt.comparing.table import Comparison, Row
 from mmcopt.errors import BackendError, DataError, IncompatibleError, ParameterError
 from mmcopt.modeling import Formulation
 from mmcopt.registry import resolve_solver
 from mmcopt.result import Status
 from mmcopt.solving import Solver, repr_solver, solve
-
-__all__ = ["Comparison", "Watch", "compare"]
 
 
 class Watch:

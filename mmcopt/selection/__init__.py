@@ -1,0 +1,19 @@
+"""Choosing parameters and partitions without labels; each function says where it fails.
+
+It may import comparisons, assignments, solving and what is below them. Public are the functions
+below: `labels` for partitions of label problems, `domains` for gamma and C of one-class models.
+"""
+
+from mmcopt.selection.one_class import domains
+from mmcopt.selection.labels import (
+    centrality,
+    grid,
+    lowest,
+    most_central,
+    objective_ratio,
+    path,
+    stability,
+)
+
+__all__ = ["centrality", "domains", "grid", "lowest", "most_central", "objective_ratio", "path",
+           "stability"]
