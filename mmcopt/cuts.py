@@ -24,12 +24,11 @@ from mmcopt.margins import Hinge, MarginLoss
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]
 ROOM = 16  # cuts for which there is room at first
-RISE = 1e-10  # relative rise of the objective between two masters that counts as one
 
 
 def top_two(T: Floats) -> tuple[Ints, Ints, Floats]:
     """The two largest classes of each row of scores (n, k), the first of equal ones; t1 - t2."""
-    from mmcopt.planes import leaders
+    from mmcopt.compiled.cutting_planes import leaders
 
     n = len(T)
     first, second, margin = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n)
@@ -39,7 +38,7 @@ def top_two(T: Floats) -> tuple[Ints, Ints, Floats]:
 
 def floored(T: Floats, least: int) -> Ints:
     """The top class of each row of scores, but no class with fewer than ``least`` samples."""
-    from mmcopt.planes import fill_classes, tops
+    from mmcopt.compiled.cutting_planes import fill_classes, tops
 
     T, y = np.ascontiguousarray(T, dtype=np.float64), np.empty(len(T), np.int64)
     tops(T, y)
@@ -149,7 +148,7 @@ class PairCuts:
         """The linear part of a new cut between these classes, (k d)."""
         g = np.empty((self.k, self.features.d))
         if self._rows is not None:
-            from mmcopt.planes import cut
+            from mmcopt.compiled.cutting_planes import cut
 
             cut(self._rows, self.top, first, second, weight, self.kind, g)
             return g.ravel()
@@ -205,7 +204,7 @@ class PairCuts:
     def descend(self, beta: float, rows: Floats, limits: Floats, alpha: float, most: int,
                 W: Floats, T: Floats, a: Floats) -> tuple[int, int, float]:
         """Solve masters as `planes.descend` says, with constraints ``rows W <= -limits``."""
-        from mmcopt.planes import descend
+        from mmcopt.compiled.cutting_planes import descend
 
         J = len(self)
         self.top = self.top.copy()  # a point may hold the labels so far
@@ -244,7 +243,7 @@ class LabelCuts(PairCuts):
 
     def _margins(self, T: Floats, y: Ints) -> tuple[Ints, Floats]:
         """The best other class of each sample, and how far its own is above it."""
-        from mmcopt.planes import rivals
+        from mmcopt.compiled.cutting_planes import rivals
 
         other, margin = np.empty(len(T), np.int64), np.empty(len(T))
         rivals(np.ascontiguousarray(T), y, other, margin)

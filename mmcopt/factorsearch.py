@@ -67,12 +67,12 @@ def factor_step(lq: LabelQuadratic, board: FactorBoard) -> Progress:
 
     The value is recomputed in float64 at the end.
     """
-    from mmcopt import search
+    from mmcopt.compiled import label_moves
 
     Psi = working_factor(lq)
     size = max(1, WORK // (Psi.shape[1] * lq.k))
     part = board.order[board.position:board.position + size]
-    gain = search.factor_sweep(Psi, board.c, board.S, board.sizes, lq.rules(), part)
+    gain = label_moves.factor_sweep(Psi, board.c, board.S, board.sizes, lq.rules(), part)
     board.pass_gain += gain
     board.value -= lq.scale * gain
     board.position += size

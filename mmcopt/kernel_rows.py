@@ -33,7 +33,7 @@ class Gaussians:
     @property
     def by_products(self) -> bool:
         """Whether |x|^2 + |z|^2 - 2 x'z is the faster way to distances, and precise enough."""
-        from mmcopt.gaussians import SMALL
+        from mmcopt.compiled.gaussian_sums import SMALL
 
         if self.XT.shape[0] <= SMALL:
             return False
@@ -44,7 +44,7 @@ class Gaussians:
 
     def rows(self, points: Floats) -> Floats:
         """The kernel of points (m, d) against the columns: one by one, or by products."""
-        from mmcopt.gaussians import exp_rows, gaussian_rows
+        from mmcopt.compiled.gaussian_sums import exp_rows, gaussian_rows
 
         n = self.XT.shape[1]
         if not self.by_products:
@@ -62,7 +62,7 @@ class Gaussians:
 
     def sums(self, points: Floats, a: Floats) -> Floats:
         """sum_i a_i k(point_i, x) for each column x."""
-        from mmcopt.gaussians import gaussian_sums
+        from mmcopt.compiled.gaussian_sums import gaussian_sums
 
         n = self.XT.shape[1]
         out = np.zeros(n)
@@ -171,7 +171,7 @@ class KernelRows:
             if at_hand > 0.5:  # the others are computed whole as well
                 slots = self.kept(index)
                 if slots is not None:
-                    from mmcopt.gaussians import gathered
+                    from mmcopt.compiled.gaussian_sums import gathered
 
                     return np.asarray(gathered(self._rows, slots, index))
         if self.gaussian is not None or self.features is not None:

@@ -63,7 +63,7 @@ class LabelHull(Capability):
 
         For u of ``min e'u``, Diag(u) - Q o aa' psd, a multiple m proves ``m mean a - m^2 e'u``.
         """
-        from mmcopt.mixing import sweep
+        from mmcopt.compiled.row_sweep import sweep
 
         n, a = self.n, np.clip(a, 0.0, 1.0)
         R = self.Q * np.outer(a, a)

@@ -173,23 +173,23 @@ class LabelQuadratic(Capability):
 
     def repair(self, c: Ints, rng: np.random.Generator) -> Ints:
         """Feasible node labels near ``c``: moves that lose least, else a fresh random start."""
-        from mmcopt import search
+        from mmcopt.compiled import label_moves
 
         c = np.where(self.fixed >= 0, self.fixed, c).astype(np.int64)
         if self.violation(self.expand(c)) == 0.0:
             return c
         if self.matrix.is_dense:
             W = self.matrix.dense(self.dtype)
-            G = search.caches(W, c, self.k)
-            sizes = search.cluster_sizes(c, self.weights, self.k)
-            if search.repair(W, c, G, sizes, self.rules()):
+            G = label_moves.caches(W, c, self.k)
+            sizes = label_moves.cluster_sizes(c, self.weights, self.k)
+            if label_moves.repair(W, c, G, sizes, self.rules()):
                 return c
         return find_labels(self.weights, self.low, self.high, self.fixed, self.apart, rng, start=c)
 
     def rules(self) -> Any:
         """The constraints as the tuple of arrays that the compiled loops take."""
         if "rules" not in self._memo:
-            from mmcopt.search import Rules
+            from mmcopt.compiled.label_moves import Rules
 
             both = np.concatenate([self.apart, self.apart[:, ::-1]])
             both = both[np.argsort(both[:, 0], kind="stable")]

@@ -70,11 +70,11 @@ def start_labels(lq: LabelQuadratic, init: Any, rng: np.random.Generator) -> Int
 
 def new_board(lq: LabelQuadratic, c: Ints, rng: np.random.Generator) -> Board:
     """Caches and value for labels, which the board takes over."""
-    from mmcopt import search
+    from mmcopt.compiled import label_moves
 
-    G = search.caches(working_matrix(lq), c, lq.k)
+    G = label_moves.caches(working_matrix(lq), c, lq.k)
     value = lq.value(c)
-    sizes = search.cluster_sizes(c, lq.weights, lq.k)
+    sizes = label_moves.cluster_sizes(c, lq.weights, lq.k)
     return Board(c, G, sizes, value, value, c.copy(), random_state(rng))
 
 
@@ -123,14 +123,14 @@ class LabelSearch(Solver):
 
     def descend(self, lq: LabelQuadratic, board: Board) -> Progress:
         """Go back to the best labels met and descend to a local optimum of moves and swaps."""
-        from mmcopt import search
+        from mmcopt.compiled import label_moves
 
         W = working_matrix(lq)
         if board.value > board.best:
             board.c[:] = board.best_c
             board.value = board.best
-            board.G[:] = search.caches(W, board.c, lq.k)
-            board.sizes[:] = search.cluster_sizes(board.c, lq.weights, lq.k)
-        gain = search.descend(W, board.c, board.G, board.sizes, lq.rules(), 10 * lq.n)
+            board.G[:] = label_moves.caches(W, board.c, lq.k)
+            board.sizes[:] = label_moves.cluster_sizes(board.c, lq.weights, lq.k)
+        gain = label_moves.descend(W, board.c, board.G, board.sizes, lq.rules(), 10 * lq.n)
         board.gained(lq, gain)
         return board.progress(lq)

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mmcopt.compiled.cutting_planes import ascend_master
 from mmcopt.errors import BackendError
-from mmcopt.planes import ascend_master
 
 Floats = NDArray[Any]
 

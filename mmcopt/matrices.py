@@ -167,7 +167,9 @@ class Dense(Symmetric):
         return np.asarray(self._base() @ V)
 
     def within(self, c: Ints, k: int) -> float:
-        from mmcopt.search import association  # compiled: a sixth of the time of the product
+        from mmcopt.compiled.label_moves import (
+            association,  # compiled: a sixth of the time of the product
+        )
 
         return float(association(self._base(), c, k))
 
@@ -175,7 +177,7 @@ class Dense(Symmetric):
         return np.ascontiguousarray(np.diagonal(self._base()))
 
     def contract(self, groups: Ints, m: int, dtype: Any = np.float64) -> Dense:
-        from mmcopt.search import contract
+        from mmcopt.compiled.label_moves import contract
 
         return Dense.trusted(contract(self.dense(dtype), groups, m).astype(np.float64))
 

@@ -31,12 +31,12 @@ def rounded(lq: LabelQuadratic, lift: Lift, X: Floats, rng: np.random.Generator,
 
 def descended(lq: LabelQuadratic, c: Ints) -> Ints:
     """The local optimum of moves and swaps that steepest descent reaches from feasible labels."""
-    from mmcopt import search
+    from mmcopt.compiled import label_moves
 
     W = lq.matrix.dense()
     c = c.copy()
-    G, sizes = search.caches(W, c, lq.k), search.cluster_sizes(c, lq.weights, lq.k)
-    search.descend(W, c, G, sizes, lq.rules(), 10 * lq.n)
+    G, sizes = label_moves.caches(W, c, lq.k), label_moves.cluster_sizes(c, lq.weights, lq.k)
+    label_moves.descend(W, c, G, sizes, lq.rules(), 10 * lq.n)
     return c
 
 

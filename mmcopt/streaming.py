@@ -77,7 +77,7 @@ class BudgetedDomain:
 
     def partial_fit(self, X: Any) -> Self:
         """Go on with the rows of X, one round each, in their order."""
-        from mmcopt.gaussians import budgeted_rounds
+        from mmcopt.compiled.gaussian_sums import budgeted_rounds
 
         X = self._rows(X)
         if self._columns is None:

@@ -49,14 +49,14 @@ class Annealing(LabelSearch):
         return super().begin(f, init, rng)
 
     def step(self, f: Any, state: Board, rng: np.random.Generator) -> Progress:
-        from mmcopt import search
+        from mmcopt.compiled import label_moves
 
         lq = f.offer(LabelQuadratic)
         hot, cold = pilot_temperatures(lq)
         schedule = np.geomspace(self.hot or hot, self.cold or cold, self.sweeps)
         part = schedule[state.count:state.count + SWEEPS]
-        gain = search.anneal(working_matrix(lq), state.c, state.G, state.sizes, lq.rules(), part,
-                             state.rng)
+        gain = label_moves.anneal(working_matrix(lq), state.c, state.G, state.sizes, lq.rules(),
+                                  part, state.rng)
         state.count += SWEEPS
         state.gained(lq, gain)
         return state.progress(lq, temperature=float(part[-1]))
@@ -76,7 +76,7 @@ def pilot_temperatures(lq: LabelQuadratic) -> tuple[float, float]:
 
 
 def _pilot(lq: LabelQuadratic) -> tuple[float, float]:
-    from mmcopt import search
+    from mmcopt.compiled import label_moves
 
     W, rng = working_matrix(lq), np.random.default_rng(0)
     spread = float(np.sqrt(2 / lq.k * np.mean(np.einsum("ij,ij->i", W, W))))
@@ -84,8 +84,9 @@ def _pilot(lq: LabelQuadratic) -> tuple[float, float]:
     temperatures: NDArray[np.float64] = np.geomspace(6 * spread, 0.05 * spread, PILOT[0])
     reached = [0.0]
     for T in temperatures:
-        gain = search.anneal(W, board.c, board.G, board.sizes, lq.rules(), np.full(PILOT[1], T),
-                             random_state(rng))
+        gain = label_moves.anneal(W, board.c, board.G, board.sizes, lq.rules(), np.full(PILOT[1],
+                                                                                        T),
+                                  random_state(rng))
         reached.append(reached[-1] + gain)
     gained = np.array(reached[1:])
     steps = np.diff(reached)

@@ -234,8 +234,8 @@ class CuttingPlane(Solver):
 
     def _blocks(self, offer: Separation, state: _State, rows: Floats, b: Floats) -> Floats:
         """Solve a master with weighted blocks of columns; its W."""
+        from mmcopt.compiled.cutting_planes import ascend_blocks
         from mmcopt.masters import conic_master
-        from mmcopt.planes import ascend_blocks
 
         shaped = rows.reshape(len(rows), offer.k, -1)
         blocks = offer.blocks or (slice(None),)
@@ -267,7 +267,7 @@ def _scale(offer: Separation, state: _State) -> None:
 def _compile(dtype: Any, blocks: bool) -> None:
     """Compile the loops of a step, on two samples."""
     if blocks:
-        from mmcopt.planes import ascend_blocks
+        from mmcopt.compiled.cutting_planes import ascend_blocks
 
         ascend_blocks(np.ones((1, 1, 1)), np.ones(1), 1, 2.0, np.zeros(1), np.ones(1), 1e-9, 1)
         return

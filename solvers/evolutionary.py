@@ -87,7 +87,7 @@ class Evolutionary(LabelSearch):
             super().prepare(f)
 
     def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
-        from mmcopt import search
+        from mmcopt.compiled import label_moves
 
         lq = f.offer(LabelQuadratic)
         if self._factored(lq):
@@ -100,9 +100,9 @@ class Evolutionary(LabelSearch):
         sizes, values = np.zeros((slots, lq.k), np.int64), np.full(slots, -np.inf)
         for i in range(self.mu):
             c[i] = start_labels(lq, init if i == 0 else None, rng)
-            G[i] = search.caches(W, c[i], lq.k)
-            sizes[i] = search.cluster_sizes(c[i], lq.weights, lq.k)
-            values[i] = search.association(lq.matrix.dense(), c[i], lq.k)
+            G[i] = label_moves.caches(W, c[i], lq.k)
+            sizes[i] = label_moves.cluster_sizes(c[i], lq.weights, lq.k)
+            values[i] = label_moves.association(lq.matrix.dense(), c[i], lq.k)
         order = np.argsort(-values, kind="stable")
         return self._progress(lq, _Population(c, G, sizes, values, order, random_state(rng)))
 
@@ -113,20 +113,21 @@ class Evolutionary(LabelSearch):
                         extras={"generation": float(state.t)})
 
     def step(self, f: Any, state: Any, rng: np.random.Generator) -> Progress:
-        from mmcopt import search
+        from mmcopt.compiled import label_moves
 
         lq = f.offer(LabelQuadratic)
         if isinstance(state, FactorBoard):
             return self._factor_step(lq, state)
         W, rules = working_matrix(lq), lq.rules()
-        gain = search.evolve(W, state.c, state.G, state.sizes, rules, state.values, state.order,
-                             state.t, GENERATIONS, self.nu, state.rng)
+        gain = label_moves.evolve(W, state.c, state.G, state.sizes, rules, state.values,
+                                  state.order, state.t, GENERATIONS, self.nu, state.rng)
         state.t += GENERATIONS
         if gain > _rounding(W.dtype) * abs(state.values[state.order[0]]):
             state.last_gain = state.t
         elif self.stop == "local":
             slot = state.order[0]
-            better = search.descend(W, state.c[slot], state.G[slot], state.sizes[slot], rules, 1)
+            better = label_moves.descend(W, state.c[slot], state.G[slot], state.sizes[slot], rules,
+                                         1)
             state.values[slot] += better
             state.done = better == 0.0
         if self.stop == "paper":
@@ -134,10 +135,10 @@ class Evolutionary(LabelSearch):
         return self._progress(lq, state)
 
     def _factor_step(self, lq: LabelQuadratic, state: Any) -> Progress:
-        from mmcopt import search
+        from mmcopt.compiled import label_moves
 
-        gain = search.evolve_factor(working_factor(lq), state.c, state.S, state.sizes, lq.rules(),
-                                    state.t, 10 * GENERATIONS, state.rng)
+        gain = label_moves.evolve_factor(working_factor(lq), state.c, state.S, state.sizes,
+                                         lq.rules(), state.t, 10 * GENERATIONS, state.rng)
         state.t += 10 * GENERATIONS
         state.value = lq.value(state.c)  # gains in float32 drift
         if gain > _rounding(state.S.dtype) * max(1.0, abs(lq.constant - state.value)) / lq.scale:
@@ -151,14 +152,14 @@ class Evolutionary(LabelSearch):
         return Status.CONVERGED if state.done else None
 
     def finish(self, f: Any, state: Any) -> Progress | None:
-        from mmcopt import search
+        from mmcopt.compiled import label_moves
 
         lq = f.offer(LabelQuadratic)
         if self.stop == "paper" or isinstance(state, FactorBoard):
             return None
         slot = state.order[0]
-        search.descend(working_matrix(lq), state.c[slot], state.G[slot], state.sizes[slot],
-                       lq.rules(), 10 * lq.n)
+        label_moves.descend(working_matrix(lq), state.c[slot], state.G[slot], state.sizes[slot],
+                            lq.rules(), 10 * lq.n)
         return self._progress(lq, state)
 
 

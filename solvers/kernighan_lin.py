@@ -39,12 +39,12 @@ class KernighanLin(LabelSearch):
                                  "moves without a new best after which a pass ends; None: n/4 + 20")
 
     def step(self, f: Any, state: Board, rng: np.random.Generator) -> Progress:
-        from mmcopt import search
+        from mmcopt.compiled import label_moves
 
         lq = f.offer(LabelQuadratic)
         patience = lq.n // 4 + 20 if self.patience is None else self.patience
         W, rules = working_matrix(lq), lq.rules()
-        gain = search.kl_pass(W, state.c, state.G, state.sizes, rules, patience)
+        gain = label_moves.kl_pass(W, state.c, state.G, state.sizes, rules, patience)
         state.done = gain == 0.0
         state.gained(lq, gain)
         return state.progress(lq)

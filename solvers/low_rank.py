@@ -84,7 +84,7 @@ class LowRank(Solver):
         return self._progress(lift, state)
 
     def step(self, f: Any, state: _Vectors, rng: np.random.Generator) -> Progress:
-        from mmcopt.mixing import sweep
+        from mmcopt.compiled.row_sweep import sweep
 
         lift = f.offer(Lift)
         for _ in range(SWEEPS):

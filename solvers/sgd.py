@@ -147,22 +147,22 @@ class SGD(Solver):
 
 def _player(kernel: KernelRows, C: float, state: _State) -> Any:
     """A function that plays rounds, by the loop that suits the kernel."""
-    from mmcopt import gaussians
+    from mmcopt.compiled import gaussian_sums
 
     n, counts, memory = kernel.n, state.counts, state.memory
     if kernel.features is not None:
         Phi = np.ascontiguousarray(kernel.features)
         v = np.zeros(Phi.shape[1])
-        return lambda picks, theta: gaussians.feature_rounds(Phi, picks, C, theta, counts, v,
-                                                             memory)
+        return lambda picks, theta: gaussian_sums.feature_rounds(Phi, picks, C, theta, counts, v,
+                                                                 memory)
     place, raw = np.full(n, -1, dtype=np.int64), np.zeros(n)
     if kernel.gaussian is not None:
         XT, gamma = kernel.gaussian.XT, kernel.gaussian.gamma
         X, ST = np.ascontiguousarray(XT.T), np.empty_like(XT)
-        return lambda picks, theta: gaussians.gaussian_rounds(X, gamma, picks, C, theta, counts,
-                                                              place, ST, raw, memory)
+        return lambda picks, theta: gaussian_sums.gaussian_rounds(X, gamma, picks, C, theta, counts,
+                                                                  place, ST, raw, memory)
     require_memory(8.0 * n * n, f"SGD on a {n} x {n} kernel matrix that is not Gaussian",
                    "use kernel.nystroem(rank), or DualCoordinate.")
     K, at = kernel.rows(np.arange(n)), np.empty(n, dtype=np.int64)
-    return lambda picks, theta: gaussians.matrix_rounds(K, picks, C, theta, counts, place, at, raw,
-                                                        memory)
+    return lambda picks, theta: gaussian_sums.matrix_rounds(K, picks, C, theta, counts, place, at,
+                                                            raw, memory)

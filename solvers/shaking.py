@@ -56,7 +56,7 @@ class Shaking(LabelSearch):
         return int(self.polish and lq.k == 2)
 
     def step(self, f: Any, state: Board, rng: np.random.Generator) -> Progress:
-        from mmcopt import search
+        from mmcopt.compiled import label_moves
 
         lq = f.offer(LabelQuadratic)
         i, d = divmod(state.count, lq.k)
@@ -64,8 +64,8 @@ class Shaking(LabelSearch):
         total = float(lq.weights.sum())
         alpha = total / (2.0**i * lq.k) + total / lq.k - float(state.sizes[d])
         claimed = max(0, round(alpha * lq.n / total))
-        gain = search.shake(working_matrix(lq), state.c, state.G, state.sizes, lq.rules(), d,
-                            claimed)
+        gain = label_moves.shake(working_matrix(lq), state.c, state.G, state.sizes, lq.rules(), d,
+                                 claimed)
         state.count += 1
         if self.polish:
             state.gained(lq, gain)

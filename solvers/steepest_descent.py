@@ -39,11 +39,11 @@ class SteepestDescent(LabelSearch):
     swaps: bool = hyper(True, flag(), "also exchange pairs of samples at the end")
 
     def step(self, f: Any, state: Board, rng: np.random.Generator) -> Progress:
-        from mmcopt import search
+        from mmcopt.compiled import label_moves
 
         lq = f.offer(LabelQuadratic)
-        gain = search.steepest(working_matrix(lq), state.c, state.G, state.sizes, lq.rules(),
-                               lq.n // 8 + 8)
+        gain = label_moves.steepest(working_matrix(lq), state.c, state.G, state.sizes, lq.rules(),
+                                    lq.n // 8 + 8)
         state.done = gain == 0.0
         state.gained(lq, gain)
         return state.progress(lq)

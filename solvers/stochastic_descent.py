@@ -54,12 +54,12 @@ class StochasticDescent(LabelSearch):
         return factor_start(lq, init, rng) if on_factor(lq) else super().begin(f, init, rng)
 
     def step(self, f: Any, state: Board | FactorBoard, rng: np.random.Generator) -> Progress:
-        from mmcopt import search
+        from mmcopt.compiled import label_moves
 
         lq = f.offer(LabelQuadratic)
         if isinstance(state, FactorBoard):
             return factor_step(lq, state)
-        gain = search.sweep(working_matrix(lq), state.c, state.G, state.sizes, lq.rules())
+        gain = label_moves.sweep(working_matrix(lq), state.c, state.G, state.sizes, lq.rules())
         state.done = gain == 0.0
         state.gained(lq, gain)
         return state.progress(lq)

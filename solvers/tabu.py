@@ -42,13 +42,13 @@ class Tabu(LabelSearch):
     polish: bool = hyper(True, flag(), "end in a local optimum of moves and swaps")
 
     def step(self, f: Any, state: Board, rng: np.random.Generator) -> Progress:
-        from mmcopt import search
+        from mmcopt.compiled import label_moves
 
         lq = f.offer(LabelQuadratic)
         tenure = min(20, lq.n // 8 + 2) if self.tenure is None else self.tenure
         steps = max(1, min(max(50, WORK // (lq.n * lq.k)), self._moves(lq) - state.count))
-        gain = search.tabu(working_matrix(lq), state.c, state.G, state.sizes, lq.rules(), steps,
-                           tenure, state.rng)
+        gain = label_moves.tabu(working_matrix(lq), state.c, state.G, state.sizes, lq.rules(),
+                                steps, tenure, state.rng)
         state.count += steps
         state.gained(lq, gain)
         return state.progress(lq)

@@ -4,7 +4,6 @@ It may import comparisons, assignments, solving and what is below them. Public a
 below: `labels` for partitions of label problems, `domains` for gamma and C of one-class models.
 """
 
-from mmcopt.selection.one_class import domains
 from mmcopt.selection.labels import (
     centrality,
     grid,
@@ -14,6 +13,7 @@ from mmcopt.selection.labels import (
     path,
     stability,
 )
+from mmcopt.selection.one_class import domains
 
 __all__ = ["centrality", "domains", "grid", "lowest", "most_central", "objective_ratio", "path",
            "stability"]

@@ -32,9 +32,9 @@ from numba import njit
 import mmcopt as mm
 from mmcopt import masters as package
 from mmcopt.capabilities import Separation
+from mmcopt.compiled.cutting_planes import ascend_master
 from mmcopt.cuts import PairCuts
 from mmcopt.formulations import CPM3C, MKC
-from mmcopt.planes import ascend_master
 from mmcopt.solvers import CuttingPlane
 
 BETA = 0.02

@@ -11,8 +11,9 @@ import time
 import literal
 import numpy as np
 
-from mmcopt import datasets, search
+from mmcopt import datasets
 from mmcopt.capabilities import LabelQuadratic
+from mmcopt.compiled import label_moves
 from mmcopt.constraints import Sizes
 from mmcopt.errors import DataError
 from mmcopt.formulations import LeastSquares
@@ -42,11 +43,11 @@ class Shaking:
 
     def ours(self, claims):
         c = self.c.copy()
-        G = search.caches(self.W, c, self.k)
-        sizes = search.cluster_sizes(c, self.lq.weights, self.k)
+        G = label_moves.caches(self.W, c, self.k)
+        sizes = label_moves.cluster_sizes(c, self.lq.weights, self.k)
         started = time.perf_counter()
         for d in range(self.k):
-            search.shake(self.W, c, G, sizes, self.lq.rules(), d, claims)
+            label_moves.shake(self.W, c, G, sizes, self.lq.rules(), d, claims)
         return (time.perf_counter() - started) / (self.k * claims), c
 
     def theirs(self, claims, dtype):
@@ -63,10 +64,10 @@ class Steepest(Shaking):
 
     def ours(self, moves):
         c = self.c.copy()
-        G = search.caches(self.W, c, self.k)
-        sizes = search.cluster_sizes(c, self.lq.weights, self.k)
+        G = label_moves.caches(self.W, c, self.k)
+        sizes = label_moves.cluster_sizes(c, self.lq.weights, self.k)
         started = time.perf_counter()
-        search.steepest(self.W, c, G, sizes, self.lq.rules(), moves)
+        label_moves.steepest(self.W, c, G, sizes, self.lq.rules(), moves)
         return (time.perf_counter() - started) / moves, c
 
     def theirs(self, moves, dtype):
@@ -97,12 +98,13 @@ class Evolution:
         sizes, values = np.zeros((20, 2), np.int64), np.full(20, -np.inf)
         for i in range(10):
             c[i] = lq.random_labels(rng)
-            G[i] = search.caches(self.W, c[i], 2)
-            sizes[i] = search.cluster_sizes(c[i], lq.weights, 2)
-            values[i] = search.association(self.W, c[i], 2)
+            G[i] = label_moves.caches(self.W, c[i], 2)
+            sizes[i] = label_moves.cluster_sizes(c[i], lq.weights, 2)
+            values[i] = label_moves.association(self.W, c[i], 2)
         order, state = np.argsort(-values, kind="stable"), np.ones(1, np.uint64)
         started = time.perf_counter()
-        search.evolve(self.W, c, G, sizes, lq.rules(), values, order, t, generations, 10, state)
+        label_moves.evolve(self.W, c, G, sizes, lq.rules(), values, order, t, generations, 10,
+                           state)
         return (time.perf_counter() - started) / generations
 
     def theirs(self, generations, t):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mmcopt import gaussians
+from mmcopt.compiled import gaussian_sums
 from mmcopt.kernel_rows import Gaussians, KernelRows
 from mmcopt.kernels import Gaussian, Laplacian, Linear, Polynomial, Precomputed
 
@@ -17,11 +17,11 @@ KERNELS = [Gaussian(gamma=0.7), Polynomial(2), Linear(), Laplacian(gamma=1.0),
 def test_exp_is_right_to_four_ulps_and_vanishes_far_out():
     x = np.concatenate([-RNG.uniform(0, 700, 5000), -10.0 ** RNG.uniform(-300, 2, 500), [0.0]])
     y = x.copy()
-    gaussians.exp_negative(y, np.empty_like(y))
+    gaussian_sums.exp_negative(y, np.empty_like(y))
     assert np.abs(y / np.exp(x) - 1).max() < 4 * np.finfo(float).eps
     assert y[-1] == 1.0
     far = np.array([-800.0, -1e5, -1e300, -np.inf])
-    gaussians.exp_negative(far, np.empty(4))
+    gaussian_sums.exp_negative(far, np.empty(4))
     assert (far < 1e-303).all() and (far >= 0).all()
 
 
@@ -35,7 +35,7 @@ def test_rows_and_sums_equal_numpy(d):
     np.testing.assert_allclose(some.sums(Z, a), a @ K, rtol=1e-11, atol=1e-13)
     ST, e, t = np.ascontiguousarray(X.T), np.empty(600), np.empty(600)
     b = RNG.standard_normal(1100)
-    one = gaussians.gaussian_value(ST, 900, b, g, Z[0], e, t)
+    one = gaussian_sums.gaussian_value(ST, 900, b, g, Z[0], e, t)
     assert one == pytest.approx(b[:900] @ K[0, :900], rel=1e-10)
 
 
@@ -90,17 +90,18 @@ def play(kind, X, C, picks, theta):
         ST = np.empty((X.shape[1], n))
 
         def rounds(p):
-            return gaussians.gaussian_rounds(X, 0.6, p, C, theta, counts, place, ST, raw, memory)
+            return gaussian_sums.gaussian_rounds(X, 0.6, p, C, theta, counts, place, ST, raw,
+                                                 memory)
     elif kind == "matrix":
         K, at = Polynomial(2).fit(X).matrix(), np.empty(n, dtype=np.int64)
 
         def rounds(p):
-            return gaussians.matrix_rounds(K, p, C, theta, counts, place, at, raw, memory)
+            return gaussian_sums.matrix_rounds(K, p, C, theta, counts, place, at, raw, memory)
     else:
         K, v = X @ X.T, np.zeros(X.shape[1])
 
         def rounds(p):
-            return gaussians.feature_rounds(X, p, C, theta, counts, v, memory)
+            return gaussian_sums.feature_rounds(X, p, C, theta, counts, v, memory)
     done = sum(rounds(part) for part in np.array_split(picks, 3) if memory[3] == 0.0)
     return K, counts, memory, done
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import mmcopt as mm
-from mmcopt import factorsearch, labelsearch, search
+from mmcopt import factorsearch, labelsearch
+from mmcopt.compiled import label_moves
 from mmcopt.errors import IncompatibleError
 from mmcopt.formulations import LeastSquares
 from mmcopt.labelsearch import new_board, start_labels, working_matrix
@@ -31,12 +32,12 @@ def test_gains_are_booked_and_new_bests_are_exact():
     lq = F.offer(mm.LabelQuadratic)
     b = new_board(lq, lq.random_labels(RNG), RNG)
     start, first = b.best_c.copy(), b.value
-    up = search.move(working_matrix(lq), b.c, b.G, b.sizes, lq.rules(), 0, (b.c[0] + 1) % 3)
+    up = label_moves.move(working_matrix(lq), b.c, b.G, b.sizes, lq.rules(), 0, (b.c[0] + 1) % 3)
     b.gained(lq, up)
     assert b.value == pytest.approx(lq.value(b.c), rel=1e-5)
     if up < 0:
         assert b.best == first and np.array_equal(b.best_c, start)
-    b.gained(lq, search.steepest(working_matrix(lq), b.c, b.G, b.sizes, lq.rules(), 500))
+    b.gained(lq, label_moves.steepest(working_matrix(lq), b.c, b.G, b.sizes, lq.rules(), 500))
     assert b.value == b.best == lq.value(b.c) and np.array_equal(b.best_c, b.c)
 
 
@@ -61,8 +62,8 @@ def test_descend_goes_back_to_the_best_labels_met():
     solver = mm.solvers.Tabu()
     b = new_board(lq, mm.solve(F, "Tabu", seed=0).labels.copy(), RNG)
     best = b.best
-    b.gained(lq, search.anneal(working_matrix(lq), b.c, b.G, b.sizes, lq.rules(),
-                               np.full(3, 1e3), b.rng))
+    b.gained(lq, label_moves.anneal(working_matrix(lq), b.c, b.G, b.sizes, lq.rules(),
+                                    np.full(3, 1e3), b.rng))
     assert b.value > best
     solver.descend(lq, b)
     assert b.value <= best + 1e-9 and lq.value(b.c) == pytest.approx(b.value)

@@ -20,7 +20,7 @@ LAZY = ("cvxpy", "numba", "matplotlib", "sklearn", "joblib", "pandas")
 
 MAX_MODULE, MAX_FUNCTION = 500, 60
 # Compiled loops that call each other share one file: numba's cache does not see changes elsewhere.
-LONGER = {"mmcopt.search": 750}
+LONGER = {"mmcopt.compiled.label_moves": 750}
 # The core finds formulations and solvers through the registry, inside functions.
 FINDS_BY_NAME = {"mmcopt.registry"}
 RE_EXPORTS = {"mmcopt"}

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from mmcopt import search
+from mmcopt.compiled import label_moves
 
 KINDS = [(dtype, k, rules) for dtype in (np.float64, np.float32) for k in (2, 3)
          for rules in ("plain", "sized", "ruled")]
@@ -36,8 +36,8 @@ class Board:
 
     def load(self, c):
         self.c = c.copy()
-        self.G = search.caches(self.W, self.c, self.k)
-        self.sizes = search.cluster_sizes(self.c, self.rules.weights, self.k)
+        self.G = label_moves.caches(self.W, self.c, self.k)
+        self.sizes = label_moves.cluster_sizes(self.c, self.rules.weights, self.k)
 
     def random_feasible(self):
         while True:
@@ -99,7 +99,7 @@ def make_rules(weights, low, high, fixed, pairs):
     flat = np.array([j for a in lists for j in a], dtype=np.int64)
     plain = int((weights == 1).all() and not pairs)
     as_int = [np.array(a, dtype=np.int64) for a in (weights, low, high, fixed)]
-    return search.Rules(*as_int, ptr, flat, plain)
+    return label_moves.Rules(*as_int, ptr, flat, plain)
 
 
 def random_state(seed=1):
@@ -113,7 +113,7 @@ def random_state(seed=1):
 def test_association_caches_and_sizes_are_what_they_say(dtype, k, kind):
     b = Board(dtype, k, kind)
     b.check()
-    assert search.association(b.W, b.c, k) == pytest.approx(b.value(b.c), abs=b.tol)
+    assert label_moves.association(b.W, b.c, k) == pytest.approx(b.value(b.c), abs=b.tol)
     assert b.G.dtype == dtype
 
 
@@ -123,7 +123,7 @@ def test_the_gain_of_every_move_is_the_difference_of_values(dtype, k, kind):
     start = b.c.copy()
     for j, d in itertools.product(range(b.n), range(k)):
         b.load(start)
-        gain = search.move(*b.args(), j, d)
+        gain = label_moves.move(*b.args(), j, d)
         assert b.c[j] == d and (np.delete(b.c, j) == np.delete(start, j)).all()
         b.check(gain, start)
 
@@ -136,8 +136,8 @@ def test_the_gain_of_every_swap_is_the_difference_of_values(dtype, k, kind):
         if start[i] == start[j]:
             continue
         b.load(start)
-        predicted = search._swap_gain(b.W, b.c, b.G, i, j)
-        gain = search.swap(*b.args(), i, j)
+        predicted = label_moves._swap_gain(b.W, b.c, b.G, i, j)
+        gain = label_moves.swap(*b.args(), i, j)
         assert (b.c[i], b.c[j]) == (start[j], start[i])
         assert predicted == pytest.approx(gain, abs=b.tol)
         b.check(gain, start)
@@ -152,12 +152,12 @@ def test_feasible_moves_and_swaps_are_those_that_keep_the_rules(dtype, k, kind):
             near = b.c.copy()
             near[j] = d
             allowed = d != b.c[j] and b.feasible(near)
-            assert search.feasible_move(b.c, b.sizes, b.rules, j, d) == allowed
+            assert label_moves.feasible_move(b.c, b.sizes, b.rules, j, d) == allowed
         for i, j in itertools.combinations(range(b.n), 2):
             near = b.c.copy()
             near[i], near[j] = b.c[j], b.c[i]
             allowed = b.c[i] != b.c[j] and b.feasible(near)
-            assert search.feasible_swap(b.c, b.sizes, b.rules, i, j) == allowed
+            assert label_moves.feasible_swap(b.c, b.sizes, b.rules, i, j) == allowed
 
 
 @kinds
@@ -167,7 +167,7 @@ def test_the_gain_of_a_set_of_flips(dtype, k, kind):
         spots = b.rng.permutation(b.n)[:m].astype(np.int64)
         c = b.c.copy()
         c[spots] = (c[spots] + b.rng.integers(1, k, size=m)) % k
-        gain = search._flip_gain(b.W, c, b.G, spots, b.c[spots].copy(), m)
+        gain = label_moves._flip_gain(b.W, c, b.G, spots, b.c[spots].copy(), m)
         assert gain == pytest.approx(b.value(c) - b.value(b.c), abs=5 * b.tol)
 
 
@@ -178,12 +178,12 @@ def test_mutations_keep_the_rules_and_list_every_change(dtype, k, kind):
     for s in [1, 2, 5, b.n] * 25:
         before = b.c.copy()
         spots, old = np.empty(b.n, np.int64), np.empty(b.n, np.int64)
-        m = search._mutate(b.c, b.sizes, b.rules, s, deck, spots, old, rng)
+        m = label_moves._mutate(b.c, b.sizes, b.rules, s, deck, spots, old, rng)
         assert b.feasible(b.c)
         assert len(set(spots[:m].tolist())) == m
         assert set(np.flatnonzero(b.c != before)) == set(spots[:m].tolist())
         assert (old[:m] == before[spots[:m]]).all()
-        assert b.sizes.tolist() == search.cluster_sizes(b.c, b.rules.weights, k).tolist()
+        assert b.sizes.tolist() == label_moves.cluster_sizes(b.c, b.rules.weights, k).tolist()
         moved += m
     assert sorted(deck.tolist()) == list(range(b.n))
     assert moved > 50
@@ -195,7 +195,8 @@ def test_contraction_sums_over_groups(dtype):
     groups = b.rng.integers(4, size=b.n)
     groups[:4] = np.arange(4)
     B = np.eye(4)[groups]
-    np.testing.assert_allclose(search.contract(b.W, groups, 4), B.T @ b.W @ B, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(label_moves.contract(b.W, groups, 4), B.T @ b.W @ B, rtol=1e-4,
+                               atol=1e-5)
 
 
 # ---------------------------------------------------------------- loops
@@ -204,16 +205,17 @@ def test_contraction_sums_over_groups(dtype):
 def loops():
     """Every loop that takes and keeps feasible labels, by name, with the end it promises."""
     return {
-        "sweep": lambda b: search.sweep(*b.args()),
-        "steepest": lambda b: search.steepest(*b.args(), 100),
-        "descend": lambda b: search.descend(*b.args(), 100),
-        "tabu": lambda b: search.tabu(*b.args(), 60, 3, random_state()),
-        "tabu 1": lambda b: search.tabu(*b.args(), 1, 3, random_state()),
-        "kl_pass": lambda b: search.kl_pass(*b.args(), 100),
-        "kl_pass 1": lambda b: search.kl_pass(*b.args(), 1),
-        "anneal": lambda b: search.anneal(*b.args(), np.geomspace(3, 0.05, 30), random_state()),
-        "anneal hot": lambda b: search.anneal(*b.args(), np.full(5, 1e6), random_state()),
-        "shake": lambda b: sum(search.shake(*b.args(), d, 3) for d in range(b.k)),
+        "sweep": lambda b: label_moves.sweep(*b.args()),
+        "steepest": lambda b: label_moves.steepest(*b.args(), 100),
+        "descend": lambda b: label_moves.descend(*b.args(), 100),
+        "tabu": lambda b: label_moves.tabu(*b.args(), 60, 3, random_state()),
+        "tabu 1": lambda b: label_moves.tabu(*b.args(), 1, 3, random_state()),
+        "kl_pass": lambda b: label_moves.kl_pass(*b.args(), 100),
+        "kl_pass 1": lambda b: label_moves.kl_pass(*b.args(), 1),
+        "anneal": lambda b: label_moves.anneal(*b.args(), np.geomspace(3, 0.05, 30),
+                                               random_state()),
+        "anneal hot": lambda b: label_moves.anneal(*b.args(), np.full(5, 1e6), random_state()),
+        "shake": lambda b: sum(label_moves.shake(*b.args(), d, 3) for d in range(b.k)),
     }
 
 
@@ -241,10 +243,10 @@ def test_steepest_takes_the_best_move_and_ends_where_none_is_left(dtype, k, kind
     moves = [near for near in b.neighbours() if (near != start).sum() == 1 and b.feasible(near)]
     best = max(b.value(c) for c in moves)
     if best > b.value(start):
-        gain = search.steepest(*b.args(), 1)
+        gain = label_moves.steepest(*b.args(), 1)
         assert gain == pytest.approx(best - b.value(start), abs=b.tol)
-    search.steepest(*b.args(), 1000)
-    assert search.steepest(*b.args(), 1000) == 0.0
+    label_moves.steepest(*b.args(), 1000)
+    assert label_moves.steepest(*b.args(), 1000) == 0.0
     left = [b.value(c) for c in b.neighbours() if (c != b.c).sum() == 1 and b.feasible(c)]
     assert max(left) <= b.value(b.c) + b.tol
 
@@ -252,19 +254,19 @@ def test_steepest_takes_the_best_move_and_ends_where_none_is_left(dtype, k, kind
 @kinds
 def test_best_swap_is_the_best_of_all(dtype, k, kind):
     b = Board(dtype, k, kind)
-    least = search.row_least(b.W)
+    least = label_moves.row_least(b.W)
     for i in range(b.n):
         assert least[i] == np.delete(b.W[i], i).min()
     found = 0
     for _ in range(10):
         b.load(b.random_feasible())
-        gain, i, j = search.best_swap(*b.args(), least)
+        gain, i, j = label_moves.best_swap(*b.args(), least)
         swaps = [c for c in b.neighbours() if (c != b.c).sum() == 2 and b.feasible(c)]
         best = max((b.value(c) - b.value(b.c) for c in swaps), default=0.0)
         assert gain == pytest.approx(max(best, 0.0), abs=b.tol)
         if gain > 0:
             start = b.c.copy()
-            b.check(search.swap(*b.args(), i, j), start)
+            b.check(label_moves.swap(*b.args(), i, j), start)
             found += 1
     assert found >= 5
 
@@ -274,7 +276,7 @@ def test_descend_ends_in_a_local_optimum_of_moves_and_swaps(dtype, k, kind):
     b = Board(dtype, k, kind)
     for _ in range(10):
         b.load(b.random_feasible())
-        search.descend(*b.args(), 1000)
+        label_moves.descend(*b.args(), 1000)
         assert b.best_near() <= b.value(b.c) + b.tol
 
 
@@ -282,7 +284,7 @@ def test_tabu_with_enough_steps_finds_the_optimum_of_a_tiny_problem():
     b = Board(np.float64, 2, "sized", n=8)
     all_labels = (np.array(c) for c in itertools.product(range(2), repeat=8))
     best = max(b.value(c) for c in all_labels if b.feasible(c))
-    search.tabu(*b.args(), 400, 2, random_state())
+    label_moves.tabu(*b.args(), 400, 2, random_state())
     assert b.value(b.c) == pytest.approx(best)
 
 
@@ -290,8 +292,8 @@ def test_a_kernighan_lin_pass_climbs_out_of_what_single_moves_cannot():
     better = 0
     for seed in range(30):
         b = Board(np.float64, 2, "plain", seed=seed)
-        search.steepest(*b.args(), 1000)
-        better += search.kl_pass(*b.args(), 100) > 1e-9
+        label_moves.steepest(*b.args(), 1000)
+        better += label_moves.kl_pass(*b.args(), 100) > 1e-9
     assert better > 0
 
 
@@ -300,7 +302,7 @@ def test_repair_mends_any_labels(dtype, k, kind):
     b, mended = Board(dtype, k, kind), 0
     for _ in range(30):
         b.load(b.rng.integers(k, size=b.n))
-        done = search.repair(*b.args())
+        done = label_moves.repair(*b.args())
         b.check()
         assert done == b.feasible(b.c)
         mended += done
@@ -310,7 +312,7 @@ def test_repair_mends_any_labels(dtype, k, kind):
 def test_repair_leaves_feasible_labels_alone():
     b = Board(np.float64, 3, "ruled")
     start = b.c.copy()
-    assert search.repair(*b.args())
+    assert label_moves.repair(*b.args())
     assert np.array_equal(b.c, start)
 
 
@@ -319,15 +321,15 @@ def test_the_paper_s_claim_takes_the_samples_of_largest_gain():
     start = b.c.copy()
     out = np.flatnonzero(start != 0)
     gains = [2 * (b.G[0, j] - b.G[start[j], j] + b.W[j, j]) for j in out]
-    gain = search.shake(*b.args(), 0, 1)
+    gain = label_moves.shake(*b.args(), 0, 1)
     assert gain == pytest.approx(max(gains))
     assert np.flatnonzero(b.c != start).tolist() == [out[int(np.argmax(gains))]]
-    assert search.shake(*b.args(), 0, 0) == 0.0
+    assert label_moves.shake(*b.args(), 0, 0) == 0.0
 
 
 def test_shaking_never_empties_a_cluster():
     b = Board(np.float64, 3, "plain")
-    search.shake(*b.args(), 0, 1000)
+    label_moves.shake(*b.args(), 0, 1000)
     assert b.sizes.tolist() == [b.n - 2, 1, 1]
 
 
@@ -342,7 +344,8 @@ def test_evolution_keeps_its_population_in_order(dtype, k, kind):
         pop[i], G[i], sizes[i], values[i] = b.c, b.G, b.sizes, b.value(b.c)
     order = np.argsort(-values, kind="stable")
     start = values[order[0]]
-    gain = search.evolve(b.W, pop, G, sizes, b.rules, values, order, 1, 200, nu, random_state())
+    gain = label_moves.evolve(b.W, pop, G, sizes, b.rules, values, order, 1, 200, nu,
+                              random_state())
     assert gain == pytest.approx(values[order[0]] - start) and gain > 0
     assert sorted(order.tolist()) == list(range(mu + nu))
     assert (np.diff(values[order[:mu]]) <= 0).all()
@@ -363,11 +366,11 @@ def test_factor_loops_agree_with_the_dense_matrix(dtype, kind):
         b.load(b.random_feasible())
         start, S = b.c.copy(), np.stack([Psi[b.c == h].sum(axis=0) for h in range(3)])
         if loop == "sweep":
-            gain = search.factor_sweep(Psi, b.c, S, b.sizes, b.rules, np.arange(b.n))
-            b.G = search.caches(b.W, b.c, 3)
+            gain = label_moves.factor_sweep(Psi, b.c, S, b.sizes, b.rules, np.arange(b.n))
+            b.G = label_moves.caches(b.W, b.c, 3)
         else:
-            gain = search.evolve_factor(Psi, b.c, S, b.sizes, b.rules, 1, 300, random_state())
-            b.G = search.caches(b.W, b.c, 3)
+            gain = label_moves.evolve_factor(Psi, b.c, S, b.sizes, b.rules, 1, 300, random_state())
+            b.G = label_moves.caches(b.W, b.c, 3)
         assert b.feasible(b.c)
         b.check()
         assert gain == pytest.approx(b.value(b.c) - b.value(start), abs=1e-3 if dtype == np.float32
@@ -384,35 +387,35 @@ def test_a_factor_sweep_moves_as_a_dense_sweep_does():
     b.load(b.c)
     c, sizes = b.c.copy(), b.sizes.copy()
     S = np.stack([Psi[c == h].sum(axis=0) for h in range(3)])
-    search.sweep(*b.args())
-    search.factor_sweep(Psi, c, S, sizes, b.rules, np.arange(b.n))
+    label_moves.sweep(*b.args())
+    label_moves.factor_sweep(Psi, c, S, sizes, b.rules, np.arange(b.n))
     assert np.array_equal(c, b.c) and np.array_equal(sizes, b.sizes)
 
 
 def test_scores_are_scanned_right_across_blocks():
-    n = 2 * search.BLOCK + 5
+    n = 2 * label_moves.BLOCK + 5
     rng = np.random.default_rng(0)
     Psi = rng.standard_normal((n, 3))
     for dtype in (np.float64, np.float32):
         W = np.ascontiguousarray(Psi @ Psi.T / n).astype(dtype)
         c = rng.integers(2, size=n)
-        G, sizes = search.caches(W, c, 2), np.bincount(c, minlength=2)
+        G, sizes = label_moves.caches(W, c, 2), np.bincount(c, minlength=2)
         rules = make_rules(np.ones(n, np.int64), [1, 1], [n, n], np.full(n, -1), [])
         gains = 2 * (G[1 - c, np.arange(n)] - G[c, np.arange(n)] + np.diag(W))
         best = int(np.argmax(gains))
         before = c.copy()
-        gain = search.steepest(W, c, G, sizes, rules, 1)
+        gain = label_moves.steepest(W, c, G, sizes, rules, 1)
         assert np.flatnonzero(c != before).tolist() == [best]
         assert gain == pytest.approx(gains[best], rel=1e-5)
 
 
 def test_uniform_numbers_are_uniform_and_repeat():
     rng = random_state(12345)
-    u = np.array([search.uniform(rng) for _ in range(2000)])
+    u = np.array([label_moves.uniform(rng) for _ in range(2000)])
     assert 0 <= u.min() and u.max() < 1
     assert abs(u.mean() - 0.5) < 0.03 and abs(u.var() - 1 / 12) < 0.01
     again = random_state(12345)
-    assert [search.uniform(again) for _ in range(5)] == u[:5].tolist()
+    assert [label_moves.uniform(again) for _ in range(5)] == u[:5].tolist()
 
 
 @pytest.mark.nojit

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import mmcopt as mm
+from mmcopt.compiled.gaussian_sums import merge_lightest
 from mmcopt.errors import DataError, ParameterError
-from mmcopt.gaussians import merge_lightest
 from mmcopt.kernels import Gaussian
 from mmcopt.metrics import adjusted_rand_index
 from mmcopt.streaming import BudgetedDomain
