@@ -21,8 +21,8 @@ from mmcopt.checks import data_matrix, instance, integer, optional, plural, real
 from mmcopt.constraints import Balance
 from mmcopt.cuts import LabelCuts, PairCuts, PaperCuts, balanced, floored, top_two
 from mmcopt.errors import DataError, ParameterError
-from mmcopt.features import Features, KernelFeatures
 from mmcopt.kernels import Gaussian, Linear, as_kernel
+from mmcopt.kernels.features import Features, KernelFeatures
 from mmcopt.margins import Hinge, MarginLoss
 from mmcopt.matrices import require_memory
 from mmcopt.modeling import Formulation, Statement, cached

@@ -12,8 +12,8 @@ from mmcopt.checks import plural, real
 from mmcopt.errors import DataError
 from mmcopt.formulations.one_class_hinge import OneClassHinge
 from mmcopt.kernel_domain import PLAIN, KernelDomain
-from mmcopt.kernel_rows import kernel_root
 from mmcopt.kernels import Gaussian, Linear
+from mmcopt.kernels.on_demand import kernel_root
 from mmcopt.modeling import Statement
 
 Floats = NDArray[Any]

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from mmcopt.capabilities import KernelMargin
 from mmcopt.checks import Rule, plural, real
 from mmcopt.errors import ParameterError
-from mmcopt.features import Features, KernelFeatures, StackedFeatures
 from mmcopt.formulations.cpm3c import CPM3C
 from mmcopt.kernels import Gaussian, Kernel, Linear, Polynomial, as_kernel
+from mmcopt.kernels.features import Features, KernelFeatures, StackedFeatures
 from mmcopt.margins import Hinge
 from mmcopt.modeling import Statement, cached
 

@@ -20,10 +20,10 @@ from mmcopt.capabilities import (
 from mmcopt.checks import data_matrix, plural, real
 from mmcopt.cuts import DomainCuts
 from mmcopt.errors import DataError
-from mmcopt.features import Features, KernelFeatures
 from mmcopt.kernel_domain import PLAIN, KernelDomain
-from mmcopt.kernel_rows import kernel_root, row_weights
 from mmcopt.kernels import Gaussian, Linear, Polynomial
+from mmcopt.kernels.features import Features, KernelFeatures
+from mmcopt.kernels.on_demand import kernel_root, row_weights
 from mmcopt.linalg import UNIT
 from mmcopt.margins import Hinge
 from mmcopt.modeling import Statement, cached

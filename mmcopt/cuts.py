@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt.features import Features
+from mmcopt.kernels.features import Features
 from mmcopt.margins import Hinge, MarginLoss
 
 Floats = NDArray[Any]

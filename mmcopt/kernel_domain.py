@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from mmcopt.checks import Rule, data_matrix, is_sparse, read_only
 from mmcopt.errors import DataError
-from mmcopt.kernel_rows import KernelRows, row_weights
 from mmcopt.kernels import Gaussian, as_kernel
+from mmcopt.kernels.on_demand import KernelRows, row_weights
 from mmcopt.linalg import UNIT, require_psd
 from mmcopt.modeling import Formulation, cached
 

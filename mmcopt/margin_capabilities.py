@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt.capability import Capability
-from mmcopt.features import Features
-from mmcopt.kernel_rows import KernelRows
+from mmcopt.kernels.features import Features
+from mmcopt.kernels.on_demand import KernelRows
 from mmcopt.margins import MarginLoss
 
 Floats = NDArray[Any]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mmcopt.capabilities import Capability, LiftedMargin
 from mmcopt.errors import BackendError
-from mmcopt.features import Features
+from mmcopt.kernels.features import Features
 from mmcopt.linalg import UNIT, largest_eigenvalue, proved_psd_shift
 from mmcopt.matrices import require_memory
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt.features import Features
+from mmcopt.kernels.features import Features
 
 Floats = NDArray[Any]
 ACCURACY = 1e-11  # relative, of conjugate gradients
@@ -20,7 +20,7 @@ class Ridge:
     fewer samples than features; sparse rows by conjugate gradients.
 
     >>> import numpy as np
-    >>> from mmcopt.features import Features
+    >>> from mmcopt.kernels.features import Features
     >>> phi = Features(np.eye(2), center=False, normalize=False, owner="example")
     >>> Ridge(phi, 1.0).weights(np.array([4.0, 2.0])).round(9).tolist()
     [2.0, 1.0]

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from mmcopt.assignment import Assignment, graph
 from mmcopt.checks import data_matrix, integer, read_only, real
 from mmcopt.errors import DataError
-from mmcopt.kernel_rows import Gaussians
 from mmcopt.kernels import Gaussian
+from mmcopt.kernels.on_demand import Gaussians
 from mmcopt.modeling import Formulation
 from mmcopt.registry import formulation
 

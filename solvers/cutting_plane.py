@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from mmcopt.capabilities import Capability, Separation
 from mmcopt.checks import choice, hyper, integer, real
-from mmcopt.cuts import RISE, PairCuts, balanced
-from mmcopt.features import Features
+from mmcopt.cuts import PairCuts, balanced
+from mmcopt.kernels.features import Features
 from mmcopt.margins import Hinge, SquaredHinge
 from mmcopt.result import FEASIBLE, Status
 from mmcopt.solving import Progress, Solver
+from mmcopt.tolerances import RISE
 
 Floats = NDArray[Any]
 MASTERS = ("ecos", "scs", "cvxopt", "clarabel", "osqp", "daqp")

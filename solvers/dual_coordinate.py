@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mmcopt.capabilities import BoxDual, Capability
 from mmcopt.checks import hyper, integer, optional, real
-from mmcopt.kernel_rows import KernelRows
+from mmcopt.kernels.on_demand import KernelRows
 from mmcopt.linalg import UNIT
 from mmcopt.matrices import require_memory
 from mmcopt.result import Status

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from mmcopt.checks import is_sparse
 from mmcopt.errors import DataError
-from mmcopt.kernel_rows import Gaussians
+from mmcopt.kernels.on_demand import Gaussians
 from mmcopt.matrices import require_memory
 
 Floats = NDArray[Any]

@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 
 from mmcopt.linalg import UNIT
+from mmcopt.tolerances import RISE
 
 F = Any
 RIDGE = 1e-12  # of the largest diagonal: damps steps along directions in which cuts depend
@@ -19,7 +20,6 @@ EXACT = 1e-12  # slope below which a master is solved, of the largest b of a cut
 REVIVED, LEAST = 0.05, 1e-14  # at p = 1: share of equal weights at the start, and a floor
 WORSE = 1e-12  # rise of the cuts at which labels that keep a floor are not taken
 PAIR, LABEL = 0, 1  # a cut between the two leading classes, or between the own and the best other
-RISE = 1e-10  # relative rise of the objective between two masters that counts as one
 FEW = 8  # classes up to which one pass over the rows is faster than a product of matrices
 loop = njit(cache=True, nogil=True, error_model="numpy")
 # Sums in any order, so that they are done several terms at a time.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mmcopt.cuts import LabelCuts, PairCuts, PaperCuts, floored, top_two
-from mmcopt.features import Features
+from mmcopt.kernels.features import Features
 from mmcopt.margins import Hinge, Logistic, SquaredHinge
 
 LOSSES = [Hinge(), SquaredHinge(), Logistic()]

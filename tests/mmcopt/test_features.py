@@ -6,9 +6,9 @@ from scipy.sparse import csc_matrix, csr_array, csr_matrix
 
 import mmcopt as mm
 from mmcopt.errors import DataError, ResourceError
-from mmcopt.features import Features, KernelFeatures
 from mmcopt.formulations import CPM3C
 from mmcopt.kernels import Cosine, Gaussian, Polynomial
+from mmcopt.kernels.features import Features, KernelFeatures
 
 RNG = np.random.default_rng(0)
 X = np.round(np.maximum(RNG.standard_normal((31, 6)), 0.0) * 20.0) + np.eye(31, 6)

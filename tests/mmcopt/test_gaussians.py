@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from mmcopt.compiled import gaussian_sums
-from mmcopt.kernel_rows import Gaussians, KernelRows
 from mmcopt.kernels import Gaussian, Laplacian, Linear, Polynomial, Precomputed
+from mmcopt.kernels.on_demand import Gaussians, KernelRows
 
 RNG = np.random.default_rng(0)
 KERNELS = [Gaussian(gamma=0.7), Polynomial(2), Linear(), Laplacian(gamma=1.0),

@@ -13,7 +13,6 @@ import scipy.sparse as sp
 from sklearn.metrics import pairwise
 
 import mmcopt.kernels as kernels
-from mmcopt import kernel_fits
 from mmcopt.errors import DataError, ParameterError
 from mmcopt.kernels import (
     Cosine,
@@ -24,6 +23,7 @@ from mmcopt.kernels import (
     Polynomial,
     Precomputed,
     as_kernel,
+    data,
 )
 
 RNG = np.random.default_rng(7)
@@ -55,7 +55,7 @@ ALL = PLAIN + COMPOSED
 @pytest.fixture(autouse=True, params=[1024, 7])
 def block(request, monkeypatch):
     """Every test runs in one block of rows and in many small ones."""
-    monkeypatch.setattr(kernel_fits, "_BLOCK", request.param)
+    monkeypatch.setattr(data, "_BLOCK", request.param)
 
 
 def dmax(X, ord=2):
@@ -207,8 +207,8 @@ def test_width_remembers_the_training_diameter():
 
 
 def test_diameter_of_many_rows_is_sampled_and_deterministic(monkeypatch):
-    monkeypatch.setattr(kernel_fits, "_EXACT", 30)
-    monkeypatch.setattr(kernel_fits, "_SAMPLE", 20)
+    monkeypatch.setattr(data, "_EXACT", 30)
+    monkeypatch.setattr(data, "_SAMPLE", 20)
     rows = np.sort(np.random.default_rng(0).choice(40, 20, replace=False))
     a, b = Gaussian(width=0.5).fit(X), Gaussian(width=0.5).fit(X)
     want = Gaussian(sigma=0.5 * dmax(X[rows]) / np.sqrt(2)).fit(X).matrix()
@@ -304,7 +304,7 @@ def test_cholesky_picks_the_row_that_is_known_least():
 
 
 def test_nystroem_makes_no_float_copy_of_the_data(monkeypatch):
-    monkeypatch.setattr(kernel_fits, "_BLOCK", 256)
+    monkeypatch.setattr(data, "_BLOCK", 256)
     big = np.random.default_rng(0).integers(0, 255, (6000, 400), dtype=np.uint8)
     tracemalloc.start()
     Phi = Gaussian(gamma=1e-6).nystroem(20).centered().normalized().fit(big).features()

@@ -9,9 +9,9 @@ import scipy.sparse as sp
 import mmcopt as mm
 from mmcopt.capabilities import LabelQuadratic, Refit
 from mmcopt.errors import IncompatibleError
-from mmcopt.features import Features
 from mmcopt.formulations import CPM3C, LeastSquares
 from mmcopt.kernels import Gaussian, Linear
+from mmcopt.kernels.features import Features
 from mmcopt.margins import Logistic
 from mmcopt.result import Status
 from mmcopt.ridge import Ridge

@@ -9,9 +9,9 @@ import pytest
 import mmcopt as mm
 from mmcopt.capabilities import Separation
 from mmcopt.errors import ParameterError
-from mmcopt.features import Features
 from mmcopt.formulations import CPM3C, MKC, CrammerSinger
 from mmcopt.kernels import Gaussian, Linear, Polynomial
+from mmcopt.kernels.features import Features
 from mmcopt.margins import Logistic, SquaredHinge
 from mmcopt.result import Status
 from mmcopt.solvers import CuttingPlane

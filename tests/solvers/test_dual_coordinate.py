@@ -84,7 +84,7 @@ def test_a_large_problem_keeps_its_time_limit():
 
 
 def test_no_matrix_of_all_samples_is_made(monkeypatch):
-    from mmcopt.kernel_rows import KernelRows
+    from mmcopt.kernels.on_demand import KernelRows
 
     largest, rows = [], KernelRows.rows
     monkeypatch.setattr(KernelRows, "rows", lambda self, index: (

@@ -11,9 +11,9 @@ from relaxed import hinge_problem, parts, program, solved
 import mmcopt as mm
 from mmcopt.capabilities import LabelQuadratic, LiftedMargin
 from mmcopt.errors import IncompatibleError
-from mmcopt.features import Features
 from mmcopt.formulations import CPM3C, MKC, LeastSquares
 from mmcopt.formulations.relaxations import Lifted
+from mmcopt.kernels.features import Features
 from mmcopt.margin_lift import MarginLift, margin_lift, psi
 from mmcopt.margins import Logistic
 

@@ -1,19 +1,11 @@
-"""Kernels: small descriptions that combine with ``+``, ``*`` and a number, and are fitted to data.
-
->>> kernel = Gaussian(width=0.5) + 0.3 * Polynomial(degree=2)
->>> kernel
-Gaussian(width=0.5) + 0.3 * Polynomial(degree=2, coef0=1.0)
->>> fitted = kernel.centered().normalized().fit([[0.0, 1.0], [2.0, 1.0], [4.0, 3.0]])
->>> fitted.matrix().shape, bool(abs(fitted.matrix().trace() - 3) < 1e-12)
-((3, 3), True)
-"""
+"""Descriptions of kernels: frozen, combined with ``+``, ``*`` and a number, printed as code."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, SupportsFloat, cast
+from typing import TYPE_CHECKING, Any, ClassVar, SupportsFloat, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +13,10 @@ from numpy.typing import NDArray
 from mmcopt import checks
 from mmcopt.checks import hyper
 from mmcopt.errors import ParameterError
+from mmcopt.kernels.data import Data
 
 if TYPE_CHECKING:
-    from mmcopt.kernel_fits import FittedKernel
+    from mmcopt.kernels.fitted import FittedKernel
 
 Array = NDArray[np.float64]
 _POSITIVE = checks.real(0, open_low=True)
@@ -99,9 +92,6 @@ class Kernel:
         if any(given) and not all(given):
             raise ParameterError(f"{owner}: Precomputed() reads a kernel matrix and cannot be "
                                  f"combined with kernels that read features; got {self!r}.")
-        from mmcopt.kernel_fits import Data
-        from mmcopt.kernel_maps import fitted
-
         return fitted(self, Data(checks.data_matrix(X, owner=owner, sparse=not any(given)), owner))
 
     def as_dict(self) -> dict[str, Any]:
@@ -112,9 +102,7 @@ class Kernel:
     @staticmethod
     def from_dict(d: dict[str, Any]) -> Kernel:
         """Rebuild a kernel from `as_dict`; names are looked up in a closed table."""
-        from mmcopt.kernel_maps import FITTED
-
-        table = {cls.__name__: cls for cls in FITTED}
+        table = {cls.__name__: cls for cls in _FITS}
         values = {k: Kernel.from_dict(v) if isinstance(v, dict) else v for k, v in d.items()}
         name = values.pop("kernel", None)
         if not isinstance(name, str) or name not in table:
@@ -157,6 +145,22 @@ class Kernel:
 
 
 _KERNEL = checks.instance(Kernel)
+_FITS: dict[type[Kernel], Callable[[Any, Data], FittedKernel]] = {}
+F = TypeVar("F", bound="type[FittedKernel]")
+
+
+def fits(*kinds: type[Kernel]) -> Callable[[F], F]:
+    """Say which kernels a class of fitted ones is for; `mmcopt.kernels` imports them all."""
+    def register(cls: F) -> F:
+        _FITS.update(dict.fromkeys(kinds, cls))
+        return cls
+
+    return register
+
+
+def fitted(kernel: Kernel, data: Data) -> FittedKernel:
+    """Fit a kernel to checked data."""
+    return _FITS[type(kernel)](kernel, data)
 
 
 class Linear(Kernel):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mmcopt.checks import read_only
 from mmcopt.errors import DataError
-from mmcopt.kernel_fits import FittedKernel
+from mmcopt.kernels.fitted import FittedKernel
 from mmcopt.linalg import UNIT
 from mmcopt.matrices import require_memory
 

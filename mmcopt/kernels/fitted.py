@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from mmcopt import checks
 from mmcopt.errors import DataError
-from mmcopt.kernels import (
+from mmcopt.kernels.data import STRIP, Data, chunks, distances, dot, squares
+from mmcopt.kernels.descriptions import (
     Centered,
     Cosine,
     Gaussian,
@@ -21,102 +22,28 @@ from mmcopt.kernels import (
     Normalized,
     Polynomial,
     Precomputed,
+    Product,
     Scaled,
     Sum,
+    fits,
+    fitted,
 )
 
 Array = NDArray[np.float64]
-_BLOCK, _STRIP = 1024, 16  # rows worked on at a time, in memory and in the cache
-_EXACT, _SAMPLE = 10_000, 5_000  # largest n for an exact dmax; rows sampled beyond it
 _TEX = {"x'z": r"x^\top z", "|x-z|": r"\|x-z\|", "|x| |z|": r"\|x\| \|z\|", "exp": r"\exp",
         "dmax": r"d_{\max}", "center": r"\mathrm{center}", "normalize": r"\mathrm{normalize}",
         "nystroem": r"\mathrm{nystroem}", "cholesky": r"\mathrm{cholesky}", " * ": r" \cdot "}
-
-# ---------------------------------------------------------------- data
-
-
-def _chunks(n: int) -> Iterator[tuple[int, int]]:
-    return ((s, min(s + _BLOCK, n)) for s in range(0, n, _BLOCK))
 
 
 def _mirror(n: int, block: Callable[[int, int], Array]) -> Array:
     """Build a symmetric matrix from ``block(s, t)``, its rows s:t from column s on."""
     K = np.empty((n, n))
-    for s, t in _chunks(n):
+    for s, t in chunks(n):
         K[s:t, s:] = block(s, t)
         i, j = np.tril_indices(t - s, -1)
         K[s + i, s + j] = K[s + j, s + i]
         K[t:, s:t] = K[s:t, t:].T
     return K
-
-
-def _dot(P: Any, Q: Any) -> Array:
-    """Return the inner products of the rows of P and Q, dense or both sparse."""
-    return cast(Array, (P @ Q.T).toarray() if checks.is_sparse(P) else P @ Q.T)
-
-
-def _squares(P: Any) -> Array:
-    """Return the squared norm of each row of floats."""
-    if checks.is_sparse(P):
-        return np.asarray(P.multiply(P).sum(axis=1), dtype=np.float64).ravel()
-    return cast(Array, np.einsum("ij,ij->i", P, P))
-
-
-def _distances(metric: str, P: Any, Q: Any, q: Array) -> Array:
-    """Return the squared l2, or the l1, distances between the rows of P and Q; q = |Q|^2."""
-    if metric == "l1":
-        from scipy.spatial.distance import cdist
-        return cast(Array, cdist(P, Q, "cityblock"))
-    D, p = _dot(P, Q), _squares(P)
-    for s in range(0, len(D), _STRIP):  # a strip of rows that stays in the cache
-        strip = D[s:s + _STRIP]
-        strip *= -2.0
-        strip += q
-        strip += p[s:s + _STRIP, None]
-        np.maximum(strip, 0.0, out=strip)
-    return D
-
-
-class Data:
-    """The training rows, shared by the parts of a fitted kernel."""
-
-    def __init__(self, X: Any, owner: str) -> None:
-        self.X, self.owner, self.sparse = X, owner, checks.is_sparse(X)
-        self.n, self.d = int(X.shape[0]), int(X.shape[1])
-        # Distances ignore a shift; taking the mean away saves digits in |x|^2 + |z|^2 - 2 x'z.
-        self.mean = 0.0 if self.sparse else X.mean(axis=0, dtype=np.float64)
-        self._diameter: dict[str, float] = {}
-
-    def rows(self, X_new: Any) -> Any:
-        """Check new rows, and make them dense or sparse as the training rows are."""
-        A = checks.data_matrix(X_new, owner=self.owner)
-        if A.shape[1] != self.d:
-            raise DataError(f"X has {A.shape[1]} features, but {self.owner} is expecting "
-                            f"{self.d} features as input.")
-        if self.sparse:
-            return A if checks.is_sparse(A) else type(self.X)(A)
-        return A.toarray() if checks.is_sparse(A) else A
-
-    def diameter(self, metric: str) -> float:
-        """Return the largest distance, exact up to 10,000 rows and of a sample beyond."""
-        if metric not in self._diameter:
-            X = self.X
-            if self.n > _EXACT:
-                X = X[np.sort(np.random.default_rng(0).choice(self.n, _SAMPLE, replace=False))]
-            low, high = X.min(axis=0), X.max(axis=0)
-            same = (low != high).nnz == 0 if self.sparse else np.array_equal(low, high)
-            self._diameter[metric] = 0.0 if same else self._farthest(X, metric)
-        if not self._diameter[metric] > 0:
-            raise DataError(f"{self.owner}: all rows are identical, so a relative width has no "
-                            "scale; give gamma instead.")
-        return self._diameter[metric]
-
-    def _farthest(self, X: Any, metric: str) -> float:
-        P = X.astype(np.float64) if self.sparse else X - self.mean
-        p = _squares(P)
-        best = max(float(_distances(metric, P[s:t], P[s:], p[s:]).max())
-                   for s, t in _chunks(P.shape[0]))
-        return float(np.sqrt(best)) if metric == "l2" else best
 
 
 # ---------------------------------------------------------------- fitted kernels
@@ -137,8 +64,6 @@ class FittedKernel:
         self.explicit = bool(self._parts) and all(part.explicit for part in self._parts)
 
     def _fit_parts(self, kernel: Any, data: Data) -> list[FittedKernel]:
-        from mmcopt.kernel_maps import fitted
-
         return [fitted(part, data) for part in kernel._inner()]
 
     def matrix(self) -> Array:
@@ -171,8 +96,8 @@ class FittedKernel:
     def diagonal(self) -> Array:
         """Return the diagonal of the training kernel."""
         X, out = self._data.X, np.empty(self.n)
-        for s in range(0, self.n, _STRIP):
-            part = slice(s, min(s + _STRIP, self.n))
+        for s in range(0, self.n, STRIP):
+            part = slice(s, min(s + STRIP, self.n))
             out[part] = np.diagonal(self._rows(X[part], part))
         return out
 
@@ -182,7 +107,7 @@ class FittedKernel:
 
     def _own(self, A: Any) -> Array:
         """k(x, x) for checked rows."""
-        return _squares(self._mapped(A))
+        return squares(self._mapped(A))
 
     def accept(self, X_new: Any) -> Any:
         """Check new rows, for `against` and `placed`."""
@@ -231,7 +156,7 @@ class FittedKernel:
 
     def _mapped(self, A: Any) -> Array:
         out = np.empty((0, 0))
-        for s, t in _chunks(A.shape[0]):
+        for s, t in chunks(A.shape[0]):
             F = self._map(A[s:t])
             out = out if s else np.empty((A.shape[0], F.shape[1]))
             out[s:t] = F
@@ -244,6 +169,7 @@ class FittedKernel:
         raise NotImplementedError
 
 
+@fits(Linear, Polynomial, Gaussian, Laplacian, Cosine)
 class _Leaf(FittedKernel):
     """A kernel of inner products or of distances."""
 
@@ -269,8 +195,8 @@ class _Leaf(FittedKernel):
         return float(1 / (kernel.width * data.diameter(self._metric)) ** power)
 
     def _accept(self, A: Any) -> Any:
-        for s, t in _chunks(A.shape[0]) if isinstance(self.kernel, Cosine) else ():
-            zero = np.flatnonzero(_squares(A[s:t].astype(np.float64)) == 0)
+        for s, t in chunks(A.shape[0]) if isinstance(self.kernel, Cosine) else ():
+            zero = np.flatnonzero(squares(A[s:t].astype(np.float64)) == 0)
             if zero.size:
                 raise DataError(f"{self._data.owner}: row {s + zero[0]} of X is all zero, so it "
                                 "has no angle to the others (Cosine); drop such rows.")
@@ -281,14 +207,14 @@ class _Leaf(FittedKernel):
         if self._metric and not self._data.sparse:
             return A - self._data.mean
         if isinstance(self.kernel, Cosine):
-            scale = 1 / np.sqrt(_squares(A))[:, None]
+            scale = 1 / np.sqrt(squares(A))[:, None]
             return A.multiply(scale).tocsr() if self._data.sparse else A * scale
         return A
 
     def _own(self, A: Any) -> Array:
         if self._metric or isinstance(self.kernel, Cosine):
             return np.ones(A.shape[0])
-        own = _squares(A.astype(np.float64))
+        own = squares(A.astype(np.float64))
         if isinstance(self.kernel, Polynomial):
             own = (own + self.kernel.coef0)**self.kernel.degree
         return own
@@ -300,8 +226,8 @@ class _Leaf(FittedKernel):
 
     def _cross(self, A: Any, R: Any, own: bool) -> Array:
         Q, out = self._map(self._data.X[R]), np.empty((0, 0))
-        q = _squares(Q)
-        for s, t in _chunks(A.shape[0]):
+        q = squares(Q)
+        for s, t in chunks(A.shape[0]):
             K = self._block(self._map(A[s:t]), Q, q)
             out = out if s else K if t == A.shape[0] else np.empty((A.shape[0], Q.shape[0]))
             out[s:t] = K
@@ -311,13 +237,13 @@ class _Leaf(FittedKernel):
 
     def _block(self, P: Any, Q: Any, q: Array) -> Array:
         if self._metric:
-            K = _distances(self._metric, P, Q, q)
-            for s in range(0, len(K), _STRIP):
-                strip = K[s:s + _STRIP]
+            K = distances(self._metric, P, Q, q)
+            for s in range(0, len(K), STRIP):
+                strip = K[s:s + STRIP]
                 strip *= -self._gamma
                 np.exp(strip, out=strip)
             return K
-        K = _dot(P, Q)
+        K = dot(P, Q)
         if isinstance(self.kernel, Polynomial):
             K += self.kernel.coef0
             base = K.copy()
@@ -326,6 +252,7 @@ class _Leaf(FittedKernel):
         return K
 
 
+@fits(Precomputed)
 class _Given(FittedKernel):
     """A kernel matrix that the caller computed."""
 
@@ -336,7 +263,7 @@ class _Given(FittedKernel):
             raise DataError(f"{owner}: a precomputed kernel must be a square matrix; got shape "
                             f"{K.shape}.")
         worst = max(float(np.abs(self._cross(K[s:t]) - K[:, s:t].T).max())
-                    for s, t in _chunks(data.n))
+                    for s, t in chunks(data.n))
         if worst > 1e-8 * max(abs(float(K.max())), abs(float(K.min()))):
             raise DataError(f"{owner}: a precomputed kernel must be symmetric; its largest "
                             f"asymmetry is |K - K'| = {worst:.3g}; pass (K + K.T) / 2.")
@@ -357,6 +284,7 @@ class _Given(FittedKernel):
         return np.array(A[:, R], dtype=np.float64)
 
 
+@fits(Sum, Product)
 class _Pair(FittedKernel):
     """A sum or a product of two kernels."""
 
@@ -377,6 +305,7 @@ class _Pair(FittedKernel):
         return cast(Array, self._join(left, right, out=left))
 
 
+@fits(Scaled, Centered, Normalized)
 class _Affine(FittedKernel):
     """Scaled, centred or normalised: c (K_ij - h_i - h_j), or the features sqrt(c) (F - h)."""
 
@@ -391,7 +320,7 @@ class _Affine(FittedKernel):
             if T is None:
                 T = inner._features() if explicit else inner.matrix()
             if isinstance(self.kernel, Normalized):
-                trace = float(_squares(T).sum() if explicit else np.trace(T))
+                trace = float(squares(T).sum() if explicit else np.trace(T))
                 if not trace > 0:
                     raise DataError(f"{self._data.owner}: normalized() divides by the trace of the "
                                     f"training kernel, which is {trace:.3g}; it must be above 0.")
@@ -419,7 +348,7 @@ class _Affine(FittedKernel):
         (inner,), (_, half, c) = self._parts, self._learn()
         if not isinstance(self.kernel, Centered):
             return c * inner._own(A)
-        mean = np.concatenate([inner._rows(A[s:t]).mean(axis=1) for s, t in _chunks(A.shape[0])])
+        mean = np.concatenate([inner._rows(A[s:t]).mean(axis=1) for s, t in chunks(A.shape[0])])
         return inner._own(A) - 2.0 * mean + 2.0 * half
 
     def matrix(self) -> Array:
@@ -427,7 +356,7 @@ class _Affine(FittedKernel):
             return super().matrix()
         K = self._parts[0].matrix()
         h, _, c = self._learn(K)
-        for s, t in _chunks(self.n):
+        for s, t in chunks(self.n):
             if isinstance(self.kernel, Centered):
                 K[s:t] -= h[s:t, None] + h  # one symmetric term keeps K exactly symmetric
             K[s:t] *= c
@@ -440,6 +369,6 @@ class _Affine(FittedKernel):
             K *= c
             return K
         K = self._parts[0]._rows(A)
-        for s, t in _chunks(len(K)):
+        for s, t in chunks(len(K)):
             K[s:t] -= (K[s:t].mean(axis=1) - half)[:, None] + h
         return K[:, R]

@@ -9,29 +9,20 @@ from numpy.typing import NDArray
 
 from mmcopt import checks
 from mmcopt.errors import DataError, ParameterError
-from mmcopt.kernel_fits import Data, FittedKernel, _Affine, _Given, _Leaf, _Pair
-from mmcopt.kernels import (
-    Centered,
+from mmcopt.kernels.descriptions import (
     Columns,
-    Cosine,
-    Gaussian,
-    Kernel,
-    Laplacian,
-    Linear,
-    Normalized,
     Nystroem,
     Pivoted,
-    Polynomial,
-    Precomputed,
     Principal,
-    Product,
-    Scaled,
-    Sum,
+    fits,
+    fitted,
 )
+from mmcopt.kernels.fitted import Data, FittedKernel
 
 Array = NDArray[np.float64]
 
 
+@fits(Nystroem)
 class _Landmarks(FittedKernel):
     """The Nystroem features K_xR (K_RR)^(-1/2), without the directions of no weight."""
 
@@ -52,6 +43,7 @@ class _Landmarks(FittedKernel):
         return self._parts[0]._rows(A, self._R) @ self._root
 
 
+@fits(Principal)
 class _Directions(FittedKernel):
     """The features V sqrt(w) of the leading eigenvectors that hold a share of the trace."""
 
@@ -70,6 +62,7 @@ class _Directions(FittedKernel):
         return self._parts[0]._rows(A) @ self._root
 
 
+@fits(Pivoted)
 class _Pivots(FittedKernel):
     """The rows of the incomplete Cholesky factor L, and K_xR L_R^-T for new rows."""
 
@@ -102,6 +95,7 @@ class _Pivots(FittedKernel):
         return self._parts[0]._rows(A, self._R) @ self._root
 
 
+@fits(Columns)
 class _View(FittedKernel):
     """A kernel fitted to some of the columns."""
 
@@ -127,16 +121,3 @@ class _View(FittedKernel):
 
     def _cross(self, A: Any, R: Any, own: bool) -> Array:
         return self._parts[0]._cross(A[:, self._columns], R, own)
-
-
-def fitted(kernel: Kernel, data: Data) -> FittedKernel:
-    """Fit a kernel to checked data."""
-    return FITTED[type(kernel)](kernel, data)
-
-
-FITTED: dict[type[Kernel], type[FittedKernel]] = {
-    Linear: _Leaf, Polynomial: _Leaf, Gaussian: _Leaf, Laplacian: _Leaf, Cosine: _Leaf,
-    Precomputed: _Given, Sum: _Pair, Product: _Pair, Scaled: _Affine, Centered: _Affine,
-    Normalized: _Affine, Nystroem: _Landmarks, Pivoted: _Pivots,
-    Principal: _Directions, Columns: _View,
-}
