@@ -10,24 +10,23 @@ from numpy.typing import NDArray
 
 from mmcopt.capabilities import (
     Bounded,
+    CutRisk,
     InnerFit,
     LiftedMargin,
     MarginRisk,
     Refit,
-    Separation,
     Subgradient,
 )
-from mmcopt.checks import data_matrix, instance, integer, optional, plural, real
+from mmcopt.checks import data_matrix, instance, integer, optional, plural, real, require_memory
 from mmcopt.constraints import Balance
-from mmcopt.cuts import LabelCuts, PairCuts, PaperCuts, balanced, floored, top_two
 from mmcopt.errors import DataError, ParameterError
 from mmcopt.kernels import Gaussian, Linear, as_kernel
 from mmcopt.kernels.features import Features, KernelFeatures
 from mmcopt.margins import Hinge, MarginLoss
-from mmcopt.matrices import require_memory
+from mmcopt.margins.cut_models import LabelCuts, PairCuts, PaperCuts, balanced, floored, top_two
+from mmcopt.margins.ridge import Ridge
 from mmcopt.modeling import Formulation, Statement, cached
 from mmcopt.registry import formulation, solver
-from mmcopt.ridge import Ridge
 
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]
@@ -329,10 +328,10 @@ class CPM3C(Formulation):
     def offer(self, kind: type[Any]) -> Any:
         if kind is Bounded:
             return Bounded(lambda duals: 0.0, lambda point: {}, trivial=0.0)
-        if kind is Separation:
+        if kind is CutRisk:
             kinds = ("pair", "paper") if isinstance(self.loss, Hinge) and not self.least \
                 else ("pair",)
-            return Separation(self.features, self.n_clusters, self.beta, self._cuts, kinds,
+            return CutRisk(self.features, self.n_clusters, self.beta, self._cuts, kinds,
                               self.balance_rows, float(self.balance or 0.0), self._joined,
                               self.weights, regulariser=self.regulariser, scale=self.scale,
                               blocks=self.blocks, p=self.p)

@@ -8,14 +8,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt.capabilities import Bounded, ConvexProgram, Program, Separation
+from mmcopt.capabilities import Bounded, ConvexProgram, CutRisk, Program
 from mmcopt.checks import encode_labels
-from mmcopt.cuts import LabelCuts, PairCuts
 from mmcopt.errors import DataError
 from mmcopt.formulations.cpm3c import CPM3C
 from mmcopt.kernels import Gaussian
 from mmcopt.linalg import UNIT
 from mmcopt.margins import Hinge, Logistic, SquaredHinge
+from mmcopt.margins.cut_models import LabelCuts, PairCuts
 from mmcopt.modeling import Statement
 
 Floats = NDArray[Any]
@@ -67,8 +67,8 @@ class GivenLabels(CPM3C):
     # ------------------------------------------------------------ offers
 
     def offer(self, kind: type[Any]) -> Any:
-        if kind is Separation:
-            return Separation(self.features, self.n_clusters, self.beta, self._cuts,
+        if kind is CutRisk:
+            return CutRisk(self.features, self.n_clusters, self.beta, self._cuts,
                               balance=self.balance_rows, limit=float(self.balance or 0.0),
                               bound=self._bound, regulariser=self.regulariser, scale=self.scale,
                               blocks=self.blocks, p=self.p)

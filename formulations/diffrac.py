@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt.capabilities import LabelQuadratic
+from mmcopt.capabilities.matrices import Dense, LowRank, Symmetric
 from mmcopt.checks import real
 from mmcopt.constraints import Sizes
 from mmcopt.formulations.least_squares import Contracted, LeastSquares
 from mmcopt.kernels import Gaussian, Linear
-from mmcopt.matrices import Dense, LowRank, Symmetric
 from mmcopt.modeling import Statement, cached
 
 Floats = NDArray[Any]

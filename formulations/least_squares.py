@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt.capabilities import InnerFit, LabelQuadratic, Refit
-from mmcopt.checks import choice, data_matrix, flag, integer, is_sparse, real
+from mmcopt.capabilities.matrices import Dense, LowRank, Symmetric
+from mmcopt.checks import choice, data_matrix, flag, integer, is_sparse, real, require_memory
 from mmcopt.constraints import CannotLink, Known, LabelRules, MustLink, Sizes, as_sizes, resolve
 from mmcopt.errors import DataError
 from mmcopt.formulations.least_squares_fit import LeastSquaresFit
 from mmcopt.kernels import Gaussian, Linear, Precomputed, as_kernel
 from mmcopt.linalg import require_psd, spd_inverse
-from mmcopt.matrices import Dense, LowRank, Symmetric, require_memory
 from mmcopt.modeling import Formulation, Statement, cached
 
 Floats = NDArray[Any]

@@ -12,13 +12,12 @@ from mmcopt.capabilities import (
     Bounded,
     BoxDual,
     ConvexProgram,
+    CutRisk,
     DomainRisk,
     Program,
-    Separation,
     Subgradient,
 )
 from mmcopt.checks import data_matrix, plural, real
-from mmcopt.cuts import DomainCuts
 from mmcopt.errors import DataError
 from mmcopt.kernel_domain import PLAIN, KernelDomain
 from mmcopt.kernels import Gaussian, Linear, Polynomial
@@ -26,6 +25,7 @@ from mmcopt.kernels.features import Features, KernelFeatures
 from mmcopt.kernels.on_demand import kernel_root, row_weights
 from mmcopt.linalg import UNIT
 from mmcopt.margins import Hinge
+from mmcopt.margins.cut_models import DomainCuts
 from mmcopt.modeling import Statement, cached
 
 Floats = NDArray[Any]
@@ -173,8 +173,8 @@ class OneClassHinge(KernelDomain):
     def offer(self, kind: type[Any]) -> Any:
         if kind is BoxDual:
             return BoxDual(self.upper, self.rows)
-        if kind is Separation and (self.n <= SMALL or self.rows.features is not None):
-            return Separation(self.features, 1, 1.0 / self.C, self._cuts, bound=self._bound,
+        if kind is CutRisk and (self.n <= SMALL or self.rows.features is not None):
+            return CutRisk(self.features, 1, 1.0 / self.C, self._cuts, bound=self._bound,
                               point=lambda W, a: a, weights=self._weights, scale=self.C)
         if kind is Subgradient:
             return DomainRisk(self.rows, self.C, self.share)

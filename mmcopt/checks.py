@@ -5,13 +5,15 @@ from __future__ import annotations
 import dataclasses
 import math
 import numbers
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mmcopt.errors import DataError, ParameterError
+from mmcopt.errors import DataError, ParameterError, ResourceError
+from mmcopt.tables import human
 
 # ---------------------------------------------------------------- parameters
 
@@ -203,3 +205,28 @@ def plural(count: int, word: str) -> str:
 def listed(names: Sequence[str]) -> str:
     """Join names for a message; "none" when there are none."""
     return ", ".join(names) if names else "none"
+
+
+# ---------------------------------------------------------------- memory
+
+
+def available_memory() -> int:
+    """Bytes of memory that a new array may take without swapping, as the system reports it."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            for line in lines:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    except (AttributeError, ValueError, OSError):  # Windows has no sysconf
+        return 4 << 30
+
+
+def require_memory(size: float, what: str, way_out: str) -> None:
+    """Raise a `ResourceError` when ``size`` bytes are more than the machine has free."""
+    free = available_memory()
+    if size > 0.9 * free:
+        raise ResourceError(f"{what} needs {human(size)}, and {human(free)} are free; {way_out}")

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt.capabilities import LabelQuadratic
+from mmcopt.capabilities.matrices import LowRank
 from mmcopt.labelsearch import DENSE_LIMIT, start_labels
-from mmcopt.matrices import LowRank
 from mmcopt.solving import Progress
 
 Floats = NDArray[Any]

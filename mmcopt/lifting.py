@@ -22,10 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt.capabilities import Capability, LabelQuadratic
+from mmcopt.checks import require_memory
 from mmcopt.constraints import square_sums
 from mmcopt.errors import BackendError, InfeasibleError
 from mmcopt.linalg import UNIT, proved_psd_shift
-from mmcopt.matrices import require_memory, spoken
+from mmcopt.tables import spoken
 
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt.capabilities import Capability, LiftedMargin
+from mmcopt.checks import require_memory
 from mmcopt.errors import BackendError
 from mmcopt.kernels.features import Features
 from mmcopt.linalg import UNIT, largest_eigenvalue, proved_psd_shift
-from mmcopt.matrices import require_memory
 
 Floats = NDArray[Any]
 BLOCK = 1000  # rows of sparse features that are dense at a time

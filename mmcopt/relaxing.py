@@ -124,7 +124,7 @@ class Relaxations(dict[str, str | None]):
         return [kind for kind, why in self.items() if why is None]
 
     def __str__(self) -> str:
-        from mmcopt.matrices import human, spoken
+        from mmcopt.tables import human, spoken
 
         width = max(map(len, self), default=0)
         lines = []

@@ -1,4 +1,4 @@
-"""Rows of dictionaries as aligned text, Markdown and JSON."""
+"""Rows of dictionaries as aligned text, Markdown and JSON; sizes and times as people say them."""
 
 from __future__ import annotations
 
@@ -104,3 +104,19 @@ def plain(value: Any) -> Any:
 def as_json(value: Any, indent: int | None = None) -> str:
     """Write one JSON document without NaN."""
     return json.dumps(plain(value), indent=indent, allow_nan=False)
+
+
+def human(size: float) -> str:
+    """``human(3e9)`` is "2.8 GiB"."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.3g} {unit}"
+        size /= 1024
+    return f"{size:.3g} TiB"
+
+
+def spoken(seconds: float) -> str:
+    """``spoken(90)`` is "2 min"."""
+    if seconds < 60:
+        return f"{max(seconds, 0.01):.2g} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.0f} h"

@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from mmcopt import enumeration
 from mmcopt.branching import ENUMERATED, Decision, decided, inherited, lift_of
 from mmcopt.capabilities import Capability, LabelQuadratic
-from mmcopt.checks import hyper, integer, real
+from mmcopt.checks import hyper, integer, real, require_memory
 from mmcopt.errors import InfeasibleError
 from mmcopt.labelsearch import start_labels
 from mmcopt.lifting import Duals, Lift
-from mmcopt.matrices import require_memory
 from mmcopt.result import Certificate, Status
 from mmcopt.rounding import rounded
 from mmcopt.solvers.memetic import Memetic

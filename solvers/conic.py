@@ -11,11 +11,11 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 
 from mmcopt.capabilities import Bounded, Capability, ConvexProgram, Program
-from mmcopt.checks import Rule, hyper, integer, listed, optional, real
+from mmcopt.checks import Rule, hyper, integer, listed, optional, real, require_memory
 from mmcopt.errors import BackendError, InfeasibleError
-from mmcopt.matrices import human, require_memory
 from mmcopt.result import Status
 from mmcopt.solving import Progress, Solver
+from mmcopt.tables import human
 
 
 @dataclass(frozen=True)

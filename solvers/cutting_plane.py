@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt.capabilities import Capability, Separation
+from mmcopt.capabilities import Capability, CutRisk
 from mmcopt.checks import choice, hyper, integer, real
-from mmcopt.cuts import PairCuts, balanced
 from mmcopt.kernels.features import Features
 from mmcopt.margins import Hinge, SquaredHinge
+from mmcopt.margins.cut_models import PairCuts, balanced
 from mmcopt.result import FEASIBLE, Status
 from mmcopt.solving import Progress, Solver
 from mmcopt.tolerances import RISE
@@ -70,7 +70,7 @@ class CuttingPlane(Solver):
     relative gap of ``epsilon``, which is proved.
     """
 
-    needs: ClassVar[tuple[type[Capability], ...]] = (Separation,)
+    needs: ClassVar[tuple[type[Capability], ...]] = (CutRisk,)
 
     cut: str = hyper("pair", choice("pair", "paper"), "which cuts")
     order: str = hyper("planes", choice("planes", "cccp"), "which loop is the outer one")
@@ -83,13 +83,13 @@ class CuttingPlane(Solver):
 
     def refuses(self, f: Any) -> str | None:
         reason = super().refuses(f)
-        if reason is None and self.cut not in f.offer(Separation).kinds:
+        if reason is None and self.cut not in f.offer(CutRisk).kinds:
             return (f"cut={self.cut!r} is not stated for this {type(f).__name__}; use one of "
-                    f"{', '.join(map(repr, f.offer(Separation).kinds))}.")
+                    f"{', '.join(map(repr, f.offer(CutRisk).kinds))}.")
         if reason is None and self.order == "cccp" and self.cut == "paper":
             return "order='cccp' asks for a majoriser, which cut='paper' is not; use cut='pair'."
         if reason is None and self.master != "alternating":
-            offer = f.offer(Separation)
+            offer = f.offer(CutRisk)
             if offer.p == 1.0 and offer.blocks:
                 return "conic masters do not tell the weights at p = 1; use master='alternating'."
             if self.master in ("osqp", "daqp") and len(offer.blocks) > 1:
@@ -98,13 +98,13 @@ class CuttingPlane(Solver):
         return reason
 
     def prepare(self, f: Any) -> None:
-        offer = f.offer(Separation)
+        offer = f.offer(CutRisk)
         cuts = offer.cuts(np.zeros((offer.k, offer.features.d)), "pair", None)
         if cuts.compiled or offer.blocks:
             _compile(cuts.precision, bool(offer.blocks))
 
     def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
-        offer = f.offer(Separation)
+        offer = f.offer(CutRisk)
         k, d = offer.k, offer.features.d
         W = np.zeros((k, d))  # any start will do where the problem is convex
         if init is not None:
@@ -123,7 +123,7 @@ class CuttingPlane(Solver):
         return self._progress(offer, state, cuts.risk(T))
 
     def step(self, f: Any, state: _State, rng: np.random.Generator) -> Progress:
-        offer, cuts = f.offer(Separation), state.cuts
+        offer, cuts = f.offer(CutRisk), state.cuts
         if not len(cuts):
             cuts.anchor(state.T, state.W)
         cuts.add(state.T, held=state.held)
@@ -152,7 +152,7 @@ class CuttingPlane(Solver):
             self._hold(state, progress.value)
         return progress
 
-    def _broken(self, offer: Separation, progress: Progress) -> bool:
+    def _broken(self, offer: CutRisk, progress: Progress) -> bool:
         """Whether rounding has spoilt the end: a gap that is not there, or a broken balance."""
         W, value = offer.weights(progress.point), progress.value
         if offer.balance is not None:
@@ -173,7 +173,7 @@ class CuttingPlane(Solver):
             state.cuts.relabel(top)
             state.held = True
 
-    def _progress(self, offer: Separation, state: _State, risk: float,
+    def _progress(self, offer: CutRisk, state: _State, risk: float,
                   extras: dict[str, float] | None = None) -> Progress:
         point = offer.point(state.W, state.cuts.beside(state.a))
         value = offer.objective(state.W, risk)
@@ -187,7 +187,7 @@ class CuttingPlane(Solver):
     def outcome(self, f: Any, state: _State) -> Status | None:
         return state.end
 
-    def _masters(self, offer: Separation, state: _State) -> float:
+    def _masters(self, offer: CutRisk, state: _State) -> float:
         """Solve masters until they have converged; the largest cut at the last W."""
         cuts, before, reached = state.cuts, np.inf, 0.0
         if cuts.compiled and not offer.blocks and self.master == "alternating":
@@ -207,18 +207,18 @@ class CuttingPlane(Solver):
             before = now
         return float(reached)
 
-    def _enough(self, offer: Separation, value: float) -> float:
+    def _enough(self, offer: CutRisk, value: float) -> float:
         """The violation at which it ends; that of a convex problem is its gap, and relative."""
         return self.epsilon if offer.bound is None \
             else self.epsilon * min(1.0, value / offer.scale)
 
-    def _settled(self, offer: Separation, state: _State, risk: float) -> bool:
+    def _settled(self, offer: CutRisk, state: _State, risk: float) -> bool:
         """Move the anchor to W; whether there is nothing more to gain from that."""
         now, before = offer.objective(state.W, risk), state.anchored
         state.anchored = now
         return state.cuts.anchor(state.T, state.W) == 0 or before - now <= self.alpha * abs(now)
 
-    def _master(self, offer: Separation, state: _State) -> None:
+    def _master(self, offer: CutRisk, state: _State) -> None:
         """Solve the master over the cuts as they are linearised now."""
         cuts = state.cuts
         rows = np.vstack([cuts.G, state.rows])
@@ -226,17 +226,17 @@ class CuttingPlane(Solver):
         if offer.blocks or self.master != "alternating":
             W = self._blocks(offer, state, rows, b)
         else:
-            from mmcopt.masters import solve_master
+            from mmcopt.margins.master_problems import solve_master
 
             state.a = solve_master(rows @ rows.T / offer.beta, b, len(cuts), state.a)
             W = (state.a @ rows / offer.beta).reshape(state.W.shape)
         state.W, state.T = W, offer.features.scores(W)
         state.masters += 1
 
-    def _blocks(self, offer: Separation, state: _State, rows: Floats, b: Floats) -> Floats:
+    def _blocks(self, offer: CutRisk, state: _State, rows: Floats, b: Floats) -> Floats:
         """Solve a master with weighted blocks of columns; its W."""
         from mmcopt.compiled.cutting_planes import ascend_blocks
-        from mmcopt.masters import conic_master
+        from mmcopt.margins.master_problems import conic_master
 
         shaped = rows.reshape(len(rows), offer.k, -1)
         blocks = offer.blocks or (slice(None),)
@@ -254,7 +254,7 @@ class CuttingPlane(Solver):
         return W
 
 
-def _scale(offer: Separation, state: _State) -> None:
+def _scale(offer: CutRisk, state: _State) -> None:
     """Bring the rows of the balance to the length of those of the cuts, both ways."""
     if offer.balance is None:
         state.rows = np.empty((0, state.cuts.G.shape[1]))

@@ -10,10 +10,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from mmcopt.capabilities import BoxDual, Capability
-from mmcopt.checks import hyper, integer, optional, real
+from mmcopt.checks import hyper, integer, optional, real, require_memory
 from mmcopt.kernels.on_demand import KernelRows
 from mmcopt.linalg import UNIT
-from mmcopt.matrices import require_memory
 from mmcopt.result import Status
 from mmcopt.solving import Progress, Solver, out_of_time
 

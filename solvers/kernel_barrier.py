@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt.capabilities import Capability
-from mmcopt.checks import hyper, integer, real
+from mmcopt.checks import hyper, integer, real, require_memory
 from mmcopt.kernel_lift import KernelLift, correlation, norm
 from mmcopt.linalg import UNIT, spd_inverse
-from mmcopt.matrices import require_memory
 from mmcopt.result import Status
 from mmcopt.solving import Progress, Solver, out_of_time
 

@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mmcopt.capabilities import Bounded, Capability, SimplexDual
-from mmcopt.checks import hyper, real
-from mmcopt.matrices import require_memory
+from mmcopt.checks import hyper, real, require_memory
 from mmcopt.result import Status
 from mmcopt.solving import Progress, Solver
 

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt.capabilities import Bounded, Capability, MarginRisk, Subgradient
-from mmcopt.checks import choice, hyper, integer, optional, real
+from mmcopt.checks import choice, hyper, integer, optional, real, require_memory
 from mmcopt.kernels.on_demand import KernelRows
-from mmcopt.matrices import require_memory
 from mmcopt.result import Status
 from mmcopt.solvers import sgd_margins as margins
 from mmcopt.solving import Progress, Solver

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt.capabilities import MarginRisk
-from mmcopt.cuts import top_two
+from mmcopt.margins.cut_models import top_two
 from mmcopt.result import Status
 
 Floats = NDArray[Any]

@@ -16,10 +16,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt.checks import is_sparse
+from mmcopt.checks import is_sparse, require_memory
 from mmcopt.errors import DataError
 from mmcopt.kernels.on_demand import Gaussians
-from mmcopt.matrices import require_memory
 
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]

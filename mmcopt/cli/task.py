@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mmcopt import datasets, registry
-from mmcopt.capabilities import LabelQuadratic, Separation
+from mmcopt.capabilities import CutRisk, LabelQuadratic
 from mmcopt.checks import integer, listed, optional, real
 from mmcopt.cli.parse import parse_kernel, parse_loss, parse_sizes, parse_solvers, unknown
 from mmcopt.errors import DataError, ParameterError
@@ -198,7 +198,7 @@ class Task:
     def search(self, args: Namespace) -> dict[str, Any]:
         """Starts of the search: of margins, where no solver is named, as their estimators do."""
         options: dict[str, Any] = {"init": args.init, "restarts": args.restarts or 1}
-        if args.solver is None and self.problem.offer(Separation) is not None:
+        if args.solver is None and self.problem.offer(CutRisk) is not None:
             from mmcopt.estimators.margins import MaxMarginClustering
 
             options["restarts"] = args.restarts or MaxMarginClustering().restarts

@@ -1,7 +1,7 @@
 """Cutting planes on dense rows, compiled: cuts, their linear parts, and the masters of a step.
 
-The same as `mmcopt.cuts` says in NumPy for rows of any kind, at a tenth of the time on small data;
-a test holds the two equal. Functions that call one another share this file.
+The same as `mmcopt.margins.cut_models` says in NumPy for rows of any kind, at a tenth of the time
+on small data; a test holds the two equal. Functions that call one another share this file.
 """
 
 from __future__ import annotations

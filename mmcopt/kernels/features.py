@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt.checks import data_matrix, is_sparse, read_only
+from mmcopt.checks import data_matrix, is_sparse, read_only, require_memory
 from mmcopt.errors import DataError
 from mmcopt.linalg import UNIT, require_psd
-from mmcopt.matrices import require_memory
 
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]

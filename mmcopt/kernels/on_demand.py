@@ -9,11 +9,10 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt.checks import read_only
+from mmcopt.checks import read_only, require_memory
 from mmcopt.errors import DataError
 from mmcopt.kernels.fitted import FittedKernel
 from mmcopt.linalg import UNIT
-from mmcopt.matrices import require_memory
 
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]

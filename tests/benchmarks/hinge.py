@@ -30,11 +30,11 @@ import numpy as np
 from numba import njit
 
 import mmcopt as mm
-from mmcopt import masters as package
-from mmcopt.capabilities import Separation
+from mmcopt.capabilities import CutRisk
 from mmcopt.compiled.cutting_planes import ascend_master
-from mmcopt.cuts import PairCuts
 from mmcopt.formulations import CPM3C, MKC
+from mmcopt.margins import master_problems as package
+from mmcopt.margins.cut_models import PairCuts
 from mmcopt.solvers import CuttingPlane
 
 BETA = 0.02
@@ -145,7 +145,7 @@ def mkc():
                         ("letter_AvB", 94.0), ("satellite_1v2", 97.5)):
         X, y = load(name)
         f = MKC(X, 2)
-        f.offer(Separation)  # its features are made
+        f.offer(CutRisk)  # its features are made
         seconds, result = best_of(1, lambda f=f: mm.solve(f, restarts=20, seed=0))
         weights = ", ".join(f"{w:.2f}" for w in f.kernel_weights(result.point))
         print(f"MKC {name:14} {100 * mm.metrics.accuracy(y, result.labels):6.2f} % (wanted "

@@ -267,7 +267,7 @@ def test_the_advice_about_indefinite_kernels_works():
 
 
 def test_too_little_memory_names_the_way_out(monkeypatch):
-    monkeypatch.setattr("mmcopt.matrices.available_memory", lambda: 1000)
+    monkeypatch.setattr("mmcopt.capabilities.matrices.available_memory", lambda: 1000)
     with pytest.raises(ResourceError) as e:
         LeastSquares(X, 2).objective(np.arange(12) % 2)
     assert str(e.value) == ("the 12 x 12 kernel matrix and its inverse needs 2.81 KiB, and 1e+03 B "

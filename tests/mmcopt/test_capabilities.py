@@ -8,9 +8,9 @@ import scipy.sparse as sp
 
 import mmcopt as mm
 from mmcopt.capabilities import InnerFit, LabelQuadratic
+from mmcopt.capabilities.matrices import LowRank
 from mmcopt.errors import DataError, InfeasibleError, ParameterError
 from mmcopt.formulations import LeastSquares
-from mmcopt.matrices import LowRank
 
 RNG = np.random.default_rng(0)
 PSI = RNG.standard_normal((12, 4))

@@ -5,9 +5,9 @@ import pytest
 
 import mmcopt as mm
 from mmcopt import certificates, enumeration
+from mmcopt.capabilities.matrices import LowRank
 from mmcopt.errors import DataError
 from mmcopt.formulations import LeastSquares
-from mmcopt.matrices import LowRank
 from mmcopt.result import Status
 
 X = np.random.default_rng(0).standard_normal((9, 2))

@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from mmcopt.cuts import LabelCuts, PairCuts, PaperCuts, floored, top_two
 from mmcopt.kernels.features import Features
 from mmcopt.margins import Hinge, Logistic, SquaredHinge
+from mmcopt.margins.cut_models import LabelCuts, PairCuts, PaperCuts, floored, top_two
 
 LOSSES = [Hinge(), SquaredHinge(), Logistic()]
 DRAWS = 45

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
+from mmcopt.capabilities.feasible_labels import find_labels
 from mmcopt.errors import InfeasibleError
-from mmcopt.feasibility import find_labels
 
 
 def instance(seed):

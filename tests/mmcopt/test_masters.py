@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import mmcopt as mm
-from mmcopt import masters
-from mmcopt.cuts import PairCuts
 from mmcopt.errors import BackendError, IncompatibleError
 from mmcopt.formulations import CPM3C, MKC, CrammerSinger
 from mmcopt.kernels import Gaussian, Linear
-from mmcopt.masters import ascend_master, conic_master, daqp_master, solve_master
+from mmcopt.margins import master_problems
+from mmcopt.margins.cut_models import PairCuts
+from mmcopt.margins.master_problems import ascend_master, conic_master, daqp_master, solve_master
 from mmcopt.solvers import CuttingPlane
 from mmcopt.solvers.cutting_plane import MASTERS
 
@@ -153,7 +153,7 @@ def test_edges():
 
 def recorded(f, monkeypatch, **options):
     """Masters of a fit: Q, b, how many are capped, and the answer."""
-    kept, solve = [], masters.solve_master
+    kept, solve = [], master_problems.solve_master
 
     def keep(Q, b, capped, start=None, tol=1e-12):
         kept.append((Q, b, capped, solve(Q, b, capped, start, tol)))
@@ -161,7 +161,7 @@ def recorded(f, monkeypatch, **options):
 
     with monkeypatch.context() as patch:
         patch.setattr(PairCuts, "compiled", property(lambda cuts: False))
-        patch.setattr(masters, "solve_master", keep)
+        patch.setattr(master_problems, "solve_master", keep)
         mm.solve(f, CuttingPlane(epsilon=1e-3), seed=0, **options)
     return kept
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from mmcopt import matrices
+from mmcopt.capabilities import matrices
+from mmcopt.capabilities.matrices import Dense, LowRank, Sparse, as_symmetric
 from mmcopt.errors import DataError, ResourceError
-from mmcopt.matrices import Dense, LowRank, Sparse, as_symmetric
 
 PSI = np.random.default_rng(0).standard_normal((7, 3))
 A = PSI @ PSI.T

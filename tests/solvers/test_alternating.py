@@ -13,8 +13,8 @@ from mmcopt.formulations import CPM3C, LeastSquares
 from mmcopt.kernels import Gaussian, Linear
 from mmcopt.kernels.features import Features
 from mmcopt.margins import Logistic
+from mmcopt.margins.ridge import Ridge
 from mmcopt.result import Status
-from mmcopt.ridge import Ridge
 from mmcopt.solvers import SGD, Alternating, CuttingPlane
 from mmcopt.solvers.alternating import cut_in_two, nearest
 

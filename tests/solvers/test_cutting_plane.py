@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import mmcopt as mm
-from mmcopt.capabilities import Separation
+from mmcopt.capabilities import CutRisk
 from mmcopt.errors import ParameterError
 from mmcopt.formulations import CPM3C, MKC, CrammerSinger
 from mmcopt.kernels import Gaussian, Linear, Polynomial
@@ -226,11 +226,11 @@ def test_the_balance_holds_at_the_end():
 
 def test_it_solves_what_offers_separation_and_nothing_else():
     f, y = problem()
-    assert f.offer(Separation).kinds == ("pair", "paper")
-    assert f.restrict(y).offer(Separation).kinds == ("pair",)
+    assert f.offer(CutRisk).kinds == ("pair", "paper")
+    assert f.restrict(y).offer(CutRisk).kinds == ("pair",)
     names = mm.fits(CuttingPlane()).names
     assert "CPM3C" in names and "CrammerSinger" in names and "LeastSquares" not in names
-    assert "it needs Separation" in CuttingPlane().refuses(mm.formulations.LeastSquares(f.X, 2))
+    assert "it needs CutRisk" in CuttingPlane().refuses(mm.formulations.LeastSquares(f.X, 2))
     assert CuttingPlane(cut="paper").refuses(CrammerSinger(f.X, y, 3)).endswith("'pair'.")
 
 

@@ -49,7 +49,7 @@ def test_mu_and_nu_do_something():
 def test_fast_evo_works_on_the_factor_alone(monkeypatch):
     monkeypatch.setattr("mmcopt.labelsearch.DENSE_LIMIT", 10)
     monkeypatch.setattr("mmcopt.factorsearch.DENSE_LIMIT", 10)
-    monkeypatch.setattr("mmcopt.matrices.LowRank.dense", None)
+    monkeypatch.setattr("mmcopt.capabilities.matrices.LowRank.dense", None)
     f = F.replace(kernel=mm.kernels.Gaussian(width=1.0).nystroem(10), sizes=0.3)
     r = mm.solve(f, Evolutionary(mu=1, nu=1), seed=0)
     assert r.violation == 0 and r.objective == pytest.approx(f.objective(r.labels))

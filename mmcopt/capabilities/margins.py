@@ -1,4 +1,4 @@
-"""Capabilities of the hinge family: margins between classes, and domains of one class."""
+"""Capabilities of margins between classes: their risk by cuts or samples, lifted, or refitted."""
 
 from __future__ import annotations
 
@@ -9,33 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt.capability import Capability
+from mmcopt.capabilities.base import Capability
+from mmcopt.capabilities.convex import Subgradient
 from mmcopt.kernels.features import Features
-from mmcopt.kernels.on_demand import KernelRows
 from mmcopt.margins import MarginLoss
 
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]
-
-
-@dataclass(frozen=True, eq=False)
-class Subgradient(Capability):
-    """A regularised mean of losses, of which few samples give a subgradient.
-
-    Which problem it is says the class of the offer: `DomainRisk` or `MarginRisk`.
-    """
-
-
-@dataclass(frozen=True, eq=False)
-class DomainRisk(Subgradient):
-    """Minimise ``|w|^2 / 2 + C sum_i share_i max(0, 1 - w'phi_i)``; the shares sum to 1.
-
-    A point is a, with w = sum_i a_i phi_i.
-    """
-
-    kernel: KernelRows
-    C: float
-    share: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,26 +29,6 @@ class MarginRisk(Subgradient):
     k: int
     beta: float
     loss: MarginLoss
-
-
-@dataclass(frozen=True, eq=False)
-class BoxDual(Capability):
-    """Maximise ``sum a - a'Ka / 2`` over 0 <= a <= upper, for a kernel whose rows are computed.
-
-    With g = 1 - Ka, the gap to the primal is ``sum_i upper_i max(g_i, 0) - a_i g_i``, of which no
-    term is negative.
-    """
-
-    upper: Floats
-    kernel: KernelRows
-
-
-@dataclass(frozen=True, eq=False)
-class SimplexDual(Capability):
-    """Minimise ``b'Kb`` over 0 <= b <= upper with entries that sum to 1."""
-
-    upper: Floats
-    kernel: KernelRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,16 +98,16 @@ def weights_alone(W: Floats, labels: Ints) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class Separation(Capability):
+class CutRisk(Capability):
     """Minimise ``beta/2 |W|^2 + risk(W)`` over W (k, d), the risk known by its cuts.
 
     With ``blocks`` of columns the first term is ``beta/2 min sum_m |W_m|^2 / s_m`` over weights
     s >= 0 of ``|s|_p <= 1``, as `regulariser` computes it. The objective is ``scale`` times all.
 
     ``cuts(W, kind)`` makes an empty set of cuts with its anchor at W, by the ``kinds`` that there
-    are; see `mmcopt.cuts.PairCuts` for what one can do. ``|balance W| <= limit`` holds row by row,
-    W as one vector. ``point(W, labels)`` and ``weights(point)`` go between points and W, and
-    ``bound(duals)`` proves a bound where the problem is convex.
+    are; see `mmcopt.margins.cut_models.PairCuts` for what one can do. ``|balance W| <= limit``
+    holds row by row, W as one vector. ``point(W, labels)`` and ``weights(point)`` go between points
+    and W, and ``bound(duals)`` proves a bound where the problem is convex.
     """
 
     features: Features

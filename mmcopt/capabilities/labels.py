@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt.capability import Capability
+from mmcopt.capabilities.base import Capability
+from mmcopt.capabilities.feasible_labels import find_labels
+from mmcopt.capabilities.matrices import Dense, LowRank, Symmetric, as_symmetric
 from mmcopt.constraints import LabelRules
 from mmcopt.errors import DataError, InfeasibleError, ParameterError
-from mmcopt.feasibility import find_labels
-from mmcopt.matrices import Dense, LowRank, Symmetric, as_symmetric
 
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]

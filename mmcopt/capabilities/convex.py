@@ -1,12 +1,4 @@
-"""What a formulation can hand to a solver: small frozen objects of arrays and functions.
-
-A solver lists the capabilities it ``needs``; a formulation makes an ``offer`` of each one it can
-honour for its own size and constraints. Nothing else passes between the two, so that a problem of
-the reader's own is solved by every solver whose capability it offers.
-
-Those of any convex problem are here; those of label problems and of the hinge family have modules
-of their own, and are to be had from this one.
-"""
+"""Capabilities of any problem: bounds, linear systems, convex programs, subgradients."""
 
 from __future__ import annotations
 
@@ -17,38 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt.capability import Capability
-from mmcopt.label_quadratic import LabelQuadratic
-from mmcopt.margin_capabilities import (
-    BoxDual,
-    DomainRisk,
-    KernelMargin,
-    LiftedMargin,
-    MarginRisk,
-    Refit,
-    Separation,
-    SimplexDual,
-    Subgradient,
-)
-
-__all__ = [
-    "Bounded",
-    "BoxDual",
-    "Capability",
-    "ConvexProgram",
-    "DomainRisk",
-    "InnerFit",
-    "KernelMargin",
-    "LabelQuadratic",
-    "LiftedMargin",
-    "LinearSystem",
-    "MarginRisk",
-    "Program",
-    "Refit",
-    "Separation",
-    "SimplexDual",
-    "Subgradient",
-]
+from mmcopt.capabilities.base import Capability
 
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]
@@ -97,3 +58,11 @@ class ConvexProgram(Capability):
 
     build: Callable[[Any], Program]
     separate: Callable[[Any, Any], Any] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Subgradient(Capability):
+    """A regularised mean of losses, of which few samples give a subgradient.
+
+    Which problem it is says the class of the offer: `DomainRisk` or `MarginRisk`.
+    """

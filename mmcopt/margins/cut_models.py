@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt.kernels.features import Features
-from mmcopt.margins import Hinge, MarginLoss
+from mmcopt.margins.losses import Hinge, MarginLoss
 
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]

@@ -6,7 +6,6 @@ what it can answer cheaply and refuses, with the size it would take, what it can
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -14,49 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt.checks import is_sparse
-from mmcopt.errors import DataError, ResourceError
+from mmcopt.checks import is_sparse, require_memory
+from mmcopt.errors import DataError
 
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]
-
-
-def available_memory() -> int:
-    """Bytes of memory that a new array may take without swapping, as the system reports it."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as lines:
-            for line in lines:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
-    except (AttributeError, ValueError, OSError):  # Windows has no sysconf
-        return 4 << 30
-
-
-def human(size: float) -> str:
-    """``human(3e9)`` is "2.8 GiB"."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{size:.3g} {unit}"
-        size /= 1024
-    return f"{size:.3g} TiB"
-
-
-def spoken(seconds: float) -> str:
-    """``spoken(90)`` is "2 min"."""
-    if seconds < 60:
-        return f"{max(seconds, 0.01):.2g} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.0f} h"
-
-
-def require_memory(size: float, what: str, way_out: str) -> None:
-    """Raise a `ResourceError` when ``size`` bytes are more than the machine has free."""
-    free = available_memory()
-    if size > 0.9 * free:
-        raise ResourceError(f"{what} needs {human(size)}, and {human(free)} are free; {way_out}")
 
 
 class Symmetric(ABC):
