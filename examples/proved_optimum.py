@@ -15,9 +15,9 @@ import tempfile
 import numpy as np
 
 import mmcopt as mm
+from mmcopt.bounds import proof_tree
 from mmcopt.formulations import LeastSquares
 from mmcopt.kernels import Gaussian
-from mmcopt.proofs import proof_tree
 from mmcopt.solvers import BranchAndBound
 
 QUICK = bool(os.environ.get("MMCOPT_QUICK"))

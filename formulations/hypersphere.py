@@ -11,10 +11,10 @@ from mmcopt.capabilities import Bounded, ConvexProgram, Program, SimplexDual
 from mmcopt.checks import plural, real
 from mmcopt.errors import DataError
 from mmcopt.formulations.one_class_hinge import OneClassHinge
-from mmcopt.kernel_domain import PLAIN, KernelDomain
 from mmcopt.kernels import Gaussian, Linear
 from mmcopt.kernels.on_demand import kernel_root
 from mmcopt.modeling import Statement
+from mmcopt.modeling.domain_problem import PLAIN, KernelDomain
 
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]

@@ -19,7 +19,6 @@ from mmcopt.capabilities import (
 )
 from mmcopt.checks import data_matrix, plural, real
 from mmcopt.errors import DataError
-from mmcopt.kernel_domain import PLAIN, KernelDomain
 from mmcopt.kernels import Gaussian, Linear, Polynomial
 from mmcopt.kernels.features import Features, KernelFeatures
 from mmcopt.kernels.on_demand import kernel_root, row_weights
@@ -27,6 +26,7 @@ from mmcopt.linalg import UNIT
 from mmcopt.margins import Hinge
 from mmcopt.margins.cut_models import DomainCuts
 from mmcopt.modeling import Statement, cached
+from mmcopt.modeling.domain_problem import PLAIN, KernelDomain
 
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]

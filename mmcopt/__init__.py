@@ -16,9 +16,9 @@ _EXPORTS = {
     "solve": "mmcopt.solving", "Solver": "mmcopt.solving",
     "Formulation": "mmcopt.modeling", "Statement": "mmcopt.modeling",
     "LabelQuadratic": "mmcopt.capabilities",
-    "Result": "mmcopt.result", "Status": "mmcopt.result",
-    "evaluate": "mmcopt.certificates", "certify": "mmcopt.certificates",
-    "fits": "mmcopt.registry", "pairing_table": "mmcopt.registry",
+    "Result": "mmcopt.modeling", "Status": "mmcopt.modeling",
+    "evaluate": "mmcopt.bounds", "certify": "mmcopt.solving",
+    "fits": "mmcopt.solving", "pairing_table": "mmcopt.solving",
     "compare": "mmcopt.comparing", "load": "mmcopt.saving", "save": "mmcopt.saving",
 }
 _MODULES = ("assignment", "condensing", "constraints", "datasets", "errors", "estimators",
@@ -40,14 +40,12 @@ if TYPE_CHECKING:
     import mmcopt.selection as selection
     import mmcopt.solvers as solvers
     import mmcopt.streaming as streaming
+    from mmcopt.bounds import evaluate
     from mmcopt.capabilities import LabelQuadratic
-    from mmcopt.certificates import certify, evaluate
     from mmcopt.comparing import compare
-    from mmcopt.modeling import Formulation, Statement
-    from mmcopt.registry import fits, pairing_table
-    from mmcopt.result import Result, Status
+    from mmcopt.modeling import Formulation, Result, Statement, Status
     from mmcopt.saving import load, save
-    from mmcopt.solving import Solver, solve
+    from mmcopt.solving import Solver, certify, fits, pairing_table, solve
 
 
 def __getattr__(name: str) -> Any:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
-import functools
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from mmcopt.errors import IncompatibleError, ParameterError
+from mmcopt.errors import ParameterError
 
 if TYPE_CHECKING:
     from mmcopt.modeling import Formulation
@@ -73,94 +71,3 @@ def formulation(name: str) -> type[Any]:  # each class has a constructor of its 
 def solver(name: str) -> type[Any]:  # each class has a constructor of its own
     """The solver class of that name, in any case."""
     return _find(name, solvers(), "solver")
-
-
-def resolve_solver(given: Solver | str | None, problem: Any) -> Solver:
-    """A solver object from an object, a class, a name, or the problem's own default."""
-    from mmcopt.solving import Solver
-
-    chosen: Any = problem.default_solver if given is None else given
-    if isinstance(chosen, str):
-        chosen = solver(chosen)
-    if isinstance(chosen, type) and issubclass(chosen, Solver):
-        chosen = chosen()
-    if not isinstance(chosen, Solver):
-        raise ParameterError("solver must be a Solver such as Memetic(), its name, or None; "
-                             f"got {chosen!r}.")
-    return chosen
-
-
-def check_pair(problem: Any, chosen: Solver) -> None:
-    """Raise an `IncompatibleError` that names partners when the solver cannot solve the problem."""
-    reason = chosen.refuses(problem)
-    if reason is None:
-        return
-    name, kind = type(chosen).__name__, type(problem).__name__
-    fit = [s for s, cls in solvers().items() if _default_refusal(cls, problem) is None]
-    raise IncompatibleError(f"{name} cannot solve {kind}: {reason}\n"
-                            f"  Solvers that fit this {kind}: {', '.join(fit) or 'none'}.")
-
-
-def _default_refusal(cls: type[Solver], problem: Any) -> str | None:
-    required = [f.name for f in dataclasses.fields(cls)
-                if f.default is f.default_factory is dataclasses.MISSING]
-    if not required:
-        return cls().refuses(problem)
-    for kind in cls.needs:  # all that can be said without an object
-        if problem.offer(kind) is None:
-            return f"it needs {kind.__name__}, which this {type(problem).__name__} does not offer."
-    return None
-
-
-class Fits(dict[str, str | None]):
-    """Partners by name: None when the pair fits, otherwise the reason why it does not."""
-
-    @property
-    def names(self) -> list[str]:
-        """Names of the partners that fit."""
-        return [name for name, reason in self.items() if reason is None]
-
-    def __str__(self) -> str:
-        width = max(map(len, self), default=0)
-        return "\n".join(f"{name:<{width}}  {'fits' if why is None else 'no: ' + why}"
-                         for name, why in self.items())
-
-    __repr__ = __str__
-
-
-def fits(thing: Any) -> Fits:
-    """Partners of a problem (which solvers, and why not the others) or of a solver.
-
-    For a solver, or a solver class, every formulation is tried on its own small examples.
-    """
-    from mmcopt.solving import Solver
-
-    if isinstance(thing, Solver) or (isinstance(thing, type) and issubclass(thing, Solver)):
-        refuses = thing.refuses if isinstance(thing, Solver) \
-            else functools.partial(_default_refusal, thing)
-        out = Fits()
-        for name, cls in formulations().items():
-            reasons = [refuses(f) for f in cls.examples()]
-            out[name] = None if None in reasons else (reasons[0] if reasons else "no examples")
-        return out
-    return Fits({name: _default_refusal(cls, thing) for name, cls in solvers().items()})
-
-
-def pairing_table() -> str:
-    """Formulations and the solvers that fit each as Markdown, as the README shows it.
-
-    The solver that is used where none is named stands first. Relaxations follow problems.
-    """
-    partners = {name: fits(cls) for name, cls in solvers().items()}
-    rows = ["| formulation | solvers |", "|---|---|"]
-    for name, cls in sorted(formulations().items(), key=lambda item: bool(_kind(item[1]))):
-        fit = [solver for solver, found in partners.items() if found[name] is None]
-        fit.sort(key=lambda solver: solver != cls.default_solver)
-        kind = f", `relax(\"{_kind(cls)}\")`" if _kind(cls) else ""
-        rows.append(f"| `{name}`{kind} | " + ", ".join(f"`{solver}`" for solver in fit) + " |")
-    return "\n".join(rows)
-
-
-def _kind(cls: Any) -> str:
-    """The kind of a relaxation; empty for other formulations."""
-    return str(getattr(cls, "kind", ""))

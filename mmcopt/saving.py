@@ -20,7 +20,7 @@ from mmcopt.errors import DataError
 from mmcopt.kernels import Kernel
 from mmcopt.margins import LOSSES
 from mmcopt.modeling import Formulation
-from mmcopt.result import Certificate, History, Result, Rung, Status
+from mmcopt.modeling.result import Certificate, History, Result, Rung, Status
 
 VERSION = 1
 # What zip, zlib, NumPy and JSON raise on a file that is damaged or something else.

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mmcopt.capabilities import Capability, Refit
 from mmcopt.checks import choice, flag, hyper, integer, real
-from mmcopt.result import FEASIBLE, Status
+from mmcopt.modeling.result import FEASIBLE, Status
 from mmcopt.solvers.cutting_plane import CuttingPlane
 from mmcopt.solvers.steepest_descent import SteepestDescent
 from mmcopt.solving import Progress, Solver, out_of_time, run

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.checks import hyper, integer, optional, real
-from mmcopt.labelsearch import Board, LabelSearch, new_board, random_state, working_matrix
-from mmcopt.result import Status
+from mmcopt.modeling.result import Status
 from mmcopt.solving import Progress
+from mmcopt.solving.label_search import Board, LabelSearch, new_board, random_state, working_matrix
 
 SWEEPS = 50  # of one driver step
 PILOT = (20, 30)  # temperatures of the pilot run, and sweeps at each

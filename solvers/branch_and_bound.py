@@ -11,18 +11,18 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt import enumeration
-from mmcopt.branching import ENUMERATED, Decision, decided, inherited, lift_of
+from mmcopt.bounds import enumeration
+from mmcopt.bounds.decision_tree import ENUMERATED, Decision, decided, inherited, lift_of
+from mmcopt.bounds.label_lift import Duals, Lift
+from mmcopt.bounds.labels_from_matrix import rounded
 from mmcopt.capabilities import Capability, LabelQuadratic
 from mmcopt.checks import hyper, integer, real, require_memory
 from mmcopt.errors import InfeasibleError
-from mmcopt.labelsearch import start_labels
-from mmcopt.lifting import Duals, Lift
-from mmcopt.result import Certificate, Status
-from mmcopt.rounding import rounded
+from mmcopt.modeling.result import Certificate, Status
 from mmcopt.solvers.memetic import Memetic
 from mmcopt.solvers.regularized_dual import RegularizedDual
 from mmcopt.solving import Progress, Run, Solver, out_of_time, run
+from mmcopt.solving.label_search import start_labels
 
 Ints = NDArray[np.int64]
 CHUNK = 4  # steps of the inner solver in a step of this one
@@ -106,7 +106,7 @@ class _Tree:
         return out[::-1]
 
     def certificate(self) -> dict[str, Any]:
-        """What `mmcopt.branching.tree_bound` re-checks."""
+        """What `mmcopt.bounds.decision_tree.tree_bound` re-checks."""
         return {"parent": np.array(self.parent), "pair": np.array(self.pair),
                 "same": np.array(self.same), "duals": list(self.duals)}
 

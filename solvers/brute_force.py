@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mmcopt import enumeration
+from mmcopt.bounds import enumeration
 from mmcopt.capabilities import Capability, LabelQuadratic
-from mmcopt.labelsearch import start_labels
-from mmcopt.result import Certificate, Status
+from mmcopt.modeling.result import Certificate, Status
 from mmcopt.solving import Progress, Run, Solver
+from mmcopt.solving.label_search import start_labels
 
 
 @dataclass

@@ -13,7 +13,7 @@ import numpy as np
 from mmcopt.capabilities import Bounded, Capability, ConvexProgram, Program
 from mmcopt.checks import Rule, hyper, integer, listed, optional, real, require_memory
 from mmcopt.errors import BackendError, InfeasibleError
-from mmcopt.result import Status
+from mmcopt.modeling.result import Status
 from mmcopt.solving import Progress, Solver
 from mmcopt.tables import human
 

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.checks import hyper, instance, integer, optional, real
-from mmcopt.labelsearch import LabelSearch, start_labels
-from mmcopt.result import Status
+from mmcopt.modeling.result import Status
 from mmcopt.solvers.tabu import Tabu
 from mmcopt.solving import Progress, Solver, run
+from mmcopt.solving.label_search import LabelSearch, start_labels
 
 
 @dataclass

@@ -14,7 +14,7 @@ from mmcopt.checks import choice, hyper, integer, real
 from mmcopt.kernels.features import Features
 from mmcopt.margins import Hinge, SquaredHinge
 from mmcopt.margins.cut_models import PairCuts, balanced
-from mmcopt.result import FEASIBLE, Status
+from mmcopt.modeling.result import FEASIBLE, Status
 from mmcopt.solving import Progress, Solver
 from mmcopt.tolerances import RISE
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mmcopt.capabilities import Capability, LinearSystem
-from mmcopt.result import Status
+from mmcopt.modeling.result import Status
 from mmcopt.solving import Progress, Solver
 
 

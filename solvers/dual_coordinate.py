@@ -13,7 +13,7 @@ from mmcopt.capabilities import BoxDual, Capability
 from mmcopt.checks import hyper, integer, optional, real, require_memory
 from mmcopt.kernels.on_demand import KernelRows
 from mmcopt.linalg import UNIT
-from mmcopt.result import Status
+from mmcopt.modeling.result import Status
 from mmcopt.solving import Progress, Solver, out_of_time
 
 Floats = NDArray[Any]

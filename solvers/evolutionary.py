@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.checks import choice, hyper, integer, real
-from mmcopt.factorsearch import FactorBoard, factor_start, on_factor, working_factor
-from mmcopt.labelsearch import LabelSearch, random_state, start_labels, working_matrix
-from mmcopt.result import Status
+from mmcopt.modeling.result import Status
 from mmcopt.solving import Progress
+from mmcopt.solving.factor_search import FactorBoard, factor_start, on_factor, working_factor
+from mmcopt.solving.label_search import LabelSearch, random_state, start_labels, working_matrix
 
 GENERATIONS = 200  # of one driver step
 Ints = NDArray[np.int64]

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from mmcopt.bounds.label_lift import Lift, require_room
 from mmcopt.capabilities import Capability
 from mmcopt.checks import hyper, integer, real
 from mmcopt.errors import BackendError
-from mmcopt.lifting import Lift, require_room
-from mmcopt.result import Status
+from mmcopt.modeling.result import Status
 from mmcopt.solving import Progress, Solver
 
 Floats = NDArray[Any]

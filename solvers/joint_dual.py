@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from mmcopt.bounds.label_lift import Cuts, Lift
+from mmcopt.bounds.label_weight_lift import JointLift
 from mmcopt.capabilities import Capability
 from mmcopt.checks import hyper, integer, real
-from mmcopt.joint_lift import JointLift
-from mmcopt.lifting import Cuts, Lift
-from mmcopt.result import Status
+from mmcopt.modeling.result import Status
 from mmcopt.solvers.margin_barrier import MarginBarrier
 from mmcopt.solvers.regularized_dual import DualSpace, positive_part
 from mmcopt.solving import Progress, Solver, out_of_time, run
@@ -129,13 +129,13 @@ class JointDual(Solver):
 
     def _recut(self, lift: Lift, state: _Dual) -> int:
         """Drop cuts whose multiplier is 0, add violated ones; the number added."""
-        from mmcopt import separation
+        from mmcopt.bounds import violated_cuts
 
         duals = state.space.unpack(state.z)
         keep = duals["g"] > 1e-8 * max(float(duals["g"].max(initial=0.0)), 1e-300)
         old = state.space.cuts.take(keep)
         most = max(10, int(self.cuts_per_node * lift.m))
-        cuts = old.join(separation.violated(lift, state.X, most, least=LEAST))
+        cuts = old.join(violated_cuts.violated(lift, state.X, most, least=LEAST))
         fresh = len(cuts) - len(old)
         duals.update(g=np.append(duals["g"][keep], np.zeros(fresh)), triangles=cuts.triangles,
                      cliques=cuts.cliques)

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from mmcopt.bounds.multi_kernel_lift import KernelLift, correlation, norm
 from mmcopt.capabilities import Capability
 from mmcopt.checks import hyper, integer, real, require_memory
-from mmcopt.kernel_lift import KernelLift, correlation, norm
 from mmcopt.linalg import UNIT, spd_inverse
-from mmcopt.result import Status
+from mmcopt.modeling.result import Status
 from mmcopt.solving import Progress, Solver, out_of_time
 
 Floats = NDArray[Any]

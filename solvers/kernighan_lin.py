@@ -9,9 +9,9 @@ import numpy as np
 
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.checks import hyper, integer, optional
-from mmcopt.labelsearch import Board, LabelSearch, working_matrix
-from mmcopt.result import Status
+from mmcopt.modeling.result import Status
 from mmcopt.solving import Progress
+from mmcopt.solving.label_search import Board, LabelSearch, working_matrix
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from mmcopt.capabilities import Bounded, Capability, SimplexDual
 from mmcopt.checks import hyper, real, require_memory
-from mmcopt.result import Status
+from mmcopt.modeling.result import Status
 from mmcopt.solving import Progress, Solver
 
 

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from mmcopt.bounds.label_lift import Lift
 from mmcopt.capabilities import Capability
 from mmcopt.checks import hyper, integer, optional, real
-from mmcopt.lifting import Lift
-from mmcopt.result import Status
+from mmcopt.modeling.result import Status
 from mmcopt.solving import Progress, Solver
 
 Floats = NDArray[Any]

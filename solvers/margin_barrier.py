@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from mmcopt.bounds.weight_lift import MarginLift
 from mmcopt.capabilities import Capability
 from mmcopt.checks import hyper, integer, real
 from mmcopt.linalg import UNIT
-from mmcopt.margin_lift import MarginLift
-from mmcopt.result import Status
+from mmcopt.modeling.result import Status
 from mmcopt.solving import Progress, Solver
 
 Floats = NDArray[Any]

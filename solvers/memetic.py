@@ -8,17 +8,17 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt import enumeration
+from mmcopt.bounds import enumeration
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.checks import hyper, integer, real
-from mmcopt.labelsearch import ONE_LABELING, LabelSearch, new_board, start_labels
 from mmcopt.metrics import adjusted_rand_index
-from mmcopt.result import Certificate, Status
+from mmcopt.modeling.result import Certificate, Status
 from mmcopt.solvers.annealing import Annealing
 from mmcopt.solvers.continuation import Continuation
 from mmcopt.solvers.stochastic_descent import StochasticDescent
 from mmcopt.solvers.tabu import Tabu
 from mmcopt.solving import Progress, Run, run
+from mmcopt.solving.label_search import ONE_LABELING, LabelSearch, new_board, start_labels
 
 Ints = NDArray[np.int64]
 SIMILAR = 0.99  # adjusted Rand index above which two members count as the same

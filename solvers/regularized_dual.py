@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from mmcopt.bounds.label_lift import Cuts, Duals, Lift, orthogonal, require_room
 from mmcopt.capabilities import Capability
 from mmcopt.checks import hyper, integer, optional, real
-from mmcopt.lifting import Cuts, Duals, Lift, orthogonal, require_room
 from mmcopt.linalg import largest_eigenvalue
-from mmcopt.result import Status
+from mmcopt.modeling.result import Status
 from mmcopt.solving import Progress, Solver, out_of_time
 
 Floats = NDArray[Any]
@@ -264,10 +264,10 @@ class RegularizedDual(Solver):
         return self.target is not None and lift.base - lift.scale * state.upper >= self.target
 
     def _violated(self, lift: Lift, X: Floats, least: float = 0.02) -> Cuts:
-        from mmcopt import separation
+        from mmcopt.bounds import violated_cuts
 
         most = max(10, int(self.cuts_per_node * lift.m))
-        return separation.violated(lift, X, most, least=least * lift.top)
+        return violated_cuts.violated(lift, X, most, least=least * lift.top)
 
     def _recut(self, lift: Lift, state: _Dual) -> int:
         """Drop cuts whose multiplier is 0, add violated ones; the number of cuts added."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mmcopt.capabilities import Bounded, Capability, MarginRisk, Subgradient
 from mmcopt.checks import choice, hyper, integer, optional, real, require_memory
 from mmcopt.kernels.on_demand import KernelRows
-from mmcopt.result import Status
+from mmcopt.modeling.result import Status
 from mmcopt.solvers import sgd_margins as margins
 from mmcopt.solving import Progress, Solver
 

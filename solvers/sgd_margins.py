@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mmcopt.capabilities import MarginRisk
 from mmcopt.margins.cut_models import top_two
-from mmcopt.result import Status
+from mmcopt.modeling.result import Status
 
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]

@@ -16,7 +16,10 @@ import pytest
 from instances import INSTANCES, draw, judged, literal_objective, literal_violation
 
 import mmcopt as mm
-from mmcopt import certificates, enumeration, registry
+from mmcopt import registry
+from mmcopt.bounds import certificates, enumeration
+from mmcopt.bounds.label_lift import Lift
+from mmcopt.bounds.relaxation import Relaxation
 from mmcopt.capabilities import Bounded, ConvexProgram, InnerFit, LabelQuadratic
 from mmcopt.constraints import Sizes
 from mmcopt.errors import IncompatibleError, InfeasibleError, ParameterError
@@ -29,10 +32,8 @@ from mmcopt.formulations import (
     OneClassHinge,
 )
 from mmcopt.kernels import Linear
-from mmcopt.lifting import Lift
 from mmcopt.modeling import Formulation
-from mmcopt.relaxing import Relaxation
-from mmcopt.result import FEASIBLE, Status
+from mmcopt.modeling.result import FEASIBLE, Status
 
 EXACT = {"BruteForce", "Memetic", "BranchAndBound"}  # must find the optimum of every tiny instance
 SOLVERS = registry.solvers()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
+from mmcopt.bounds.label_lift import Lift, partition_lift
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.formulations.diffrac import Diffrac
 from mmcopt.formulations.least_squares import LeastSquares
 from mmcopt.formulations.relaxations.partition import Partition
-from mmcopt.lifting import Lift, partition_lift
 
 
 class DiffracRelaxation(Partition):

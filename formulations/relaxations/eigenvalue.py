@@ -8,13 +8,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt import certificates
+from mmcopt.bounds import certificates
+from mmcopt.bounds.relaxation import Relaxation
 from mmcopt.capabilities import Bounded, ConvexProgram, LabelQuadratic, Program
 from mmcopt.constraints import square_sums
 from mmcopt.formulations.diffrac import Diffrac
 from mmcopt.formulations.least_squares import LeastSquares
 from mmcopt.modeling import Statement, cached
-from mmcopt.relaxing import Relaxation
 
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]
@@ -127,8 +127,8 @@ class Eigenvalue(Relaxation):
         return np.asarray((M - 1.0 / self.lq.k) * np.outer(self.v, self.v))
 
     def recover(self, point: Floats) -> Ints:
-        from mmcopt.lifting import partition_lift
-        from mmcopt.rounding import rounded
+        from mmcopt.bounds.label_lift import partition_lift
+        from mmcopt.bounds.labels_from_matrix import rounded
 
         lq = self.lq
         # A lift that merges no nodes: X has one row for each.

@@ -7,15 +7,15 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from mmcopt.bounds.label_lift import Cuts
+from mmcopt.bounds.label_weight_lift import JointLift
+from mmcopt.bounds.relaxation import Relaxation
+from mmcopt.bounds.weight_lift import margin_lift
 from mmcopt.capabilities import Capability, LiftedMargin, Program
 from mmcopt.formulations.cpm3c import CPM3C
 from mmcopt.formulations.relaxations.lifted import Lifted
-from mmcopt.joint_lift import JointLift
 from mmcopt.kernels import Gaussian
-from mmcopt.lifting import Cuts
-from mmcopt.margin_lift import margin_lift
 from mmcopt.modeling import Statement, cached
-from mmcopt.relaxing import Relaxation
 
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]
@@ -71,11 +71,11 @@ class XuMMC(Relaxation):
         return float(self.joint.machine(np.asarray(point))[0])
 
     def violation(self, point: Floats) -> float:
-        from mmcopt import separation
+        from mmcopt.bounds import violated_cuts
 
         Y, joint = np.asarray(point), self.joint
         worst = max(0.0, -float(np.linalg.eigvalsh(Y)[0]), float(np.abs(np.diagonal(Y) - 1).max()))
-        return max(worst, separation.worst(joint.at(np.ones(self.n), 0.0), Y)) if self.cuts \
+        return max(worst, violated_cuts.worst(joint.at(np.ones(self.n), 0.0), Y)) if self.cuts \
             else worst
 
     def from_labels(self, labels: Ints) -> Floats:

@@ -9,14 +9,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt import separation
+from mmcopt.bounds import violated_cuts
+from mmcopt.bounds.label_hull import LabelHull
+from mmcopt.bounds.label_weight_lift import JointLift
+from mmcopt.bounds.weight_lift import margin_lift
 from mmcopt.capabilities import Bounded, ConvexProgram, LiftedMargin
 from mmcopt.formulations.cpm3c import CPM3C
 from mmcopt.formulations.relaxations.joint import XuMMC
-from mmcopt.joint_lift import JointLift
 from mmcopt.kernels import Gaussian
-from mmcopt.label_hull import LabelHull
-from mmcopt.margin_lift import margin_lift
 from mmcopt.modeling import Statement, cached
 
 Floats = NDArray[Any]
@@ -68,7 +68,7 @@ class LGMMC(XuMMC):
 
     def violation(self, point: Floats) -> float:
         triangles = dataclasses.replace(self.joint, cuts=True).at(np.ones(self.n), 0.0)
-        return max(super().violation(point), separation.worst(triangles, np.asarray(point)))
+        return max(super().violation(point), violated_cuts.worst(triangles, np.asarray(point)))
 
     def bound(self, duals: dict[str, Any]) -> float:
         return float(self.hull.lower(duals))

@@ -7,12 +7,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from mmcopt.bounds.relaxation import Relaxation
+from mmcopt.bounds.weight_lift import MarginLift, margin_lift
 from mmcopt.capabilities import Capability, LiftedMargin, Program
 from mmcopt.formulations.cpm3c import CPM3C
 from mmcopt.kernels import Gaussian
-from mmcopt.margin_lift import MarginLift, margin_lift
 from mmcopt.modeling import Statement, cached
-from mmcopt.relaxing import Relaxation
 
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]
@@ -83,7 +83,7 @@ class Lifted(Relaxation):
 
     def rounded(self, V: Floats) -> Ints:
         """The best labels of vectors of the samples, by falling length of the columns."""
-        from mmcopt.rounding import _kmeans
+        from mmcopt.bounds.labels_from_matrix import _kmeans
 
         k, n, rng = self.n_clusters, self.n, np.random.default_rng(0)
         best, value = np.arange(n) % k, (True, np.inf)

@@ -7,11 +7,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from mmcopt.bounds.label_lift import Lift, binary_lift
+from mmcopt.bounds.relaxation import LiftedRelaxation
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.formulations.least_squares import LeastSquares
-from mmcopt.lifting import Lift, binary_lift
 from mmcopt.modeling import Statement
-from mmcopt.relaxing import LiftedRelaxation
 
 Ints = NDArray[np.int64]
 

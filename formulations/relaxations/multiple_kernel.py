@@ -7,10 +7,10 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from mmcopt.bounds.multi_kernel_lift import KernelLift, correlation, kernel_lift, norm
 from mmcopt.capabilities import Capability, KernelMargin, Program
 from mmcopt.formulations.mkc import MKC
 from mmcopt.formulations.relaxations.lifted import Lifted
-from mmcopt.kernel_lift import KernelLift, correlation, kernel_lift, norm
 from mmcopt.kernels import Gaussian, Linear, Polynomial
 from mmcopt.modeling import Statement, cached
 

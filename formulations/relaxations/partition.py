@@ -8,12 +8,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from mmcopt.bounds.label_lift import Lift, partition_lift
+from mmcopt.bounds.relaxation import LiftedRelaxation
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.constraints import square_sums
 from mmcopt.formulations.least_squares import LeastSquares
-from mmcopt.lifting import Lift, partition_lift
 from mmcopt.modeling import Statement
-from mmcopt.relaxing import LiftedRelaxation
 
 Ints = NDArray[np.int64]
 

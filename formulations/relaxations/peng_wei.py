@@ -8,13 +8,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from mmcopt.bounds.relaxation import Relaxation
 from mmcopt.capabilities import LabelQuadratic, Program
 from mmcopt.errors import BackendError
 from mmcopt.formulations.diffrac import Diffrac
 from mmcopt.formulations.least_squares import LeastSquares
 from mmcopt.linalg import UNIT, proved_psd_shift
 from mmcopt.modeling import Statement, cached
-from mmcopt.relaxing import Relaxation
 
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]
@@ -94,7 +94,7 @@ class PengWei(Relaxation):
     def recover(self, point: Floats) -> Ints:
         from scipy.optimize import linear_sum_assignment
 
-        from mmcopt.rounding import _kmeans
+        from mmcopt.bounds.labels_from_matrix import _kmeans
 
         lq, k, rng = self.problem.offer(LabelQuadratic), self.n_clusters, np.random.default_rng(0)
         w, V = np.linalg.eigh(np.asarray(point))

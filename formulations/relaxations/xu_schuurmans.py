@@ -8,15 +8,15 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from mmcopt.bounds.relaxation import Relaxation
+from mmcopt.bounds.weight_lift import margin_lift
 from mmcopt.capabilities import Capability, LiftedMargin, Program
 from mmcopt.errors import BackendError
 from mmcopt.formulations.cpm3c import CPM3C
 from mmcopt.formulations.relaxations.lifted import Lifted
 from mmcopt.kernels import Gaussian
 from mmcopt.linalg import UNIT, proved_psd_shift
-from mmcopt.margin_lift import margin_lift
 from mmcopt.modeling import Statement, cached
-from mmcopt.relaxing import Relaxation
 
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]

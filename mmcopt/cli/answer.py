@@ -18,8 +18,8 @@ from mmcopt.cli.console import say
 from mmcopt.cli.ladder_view import show_ladder, thinned
 from mmcopt.cli.task import Task, constants
 from mmcopt.errors import DataError, ParameterError
-from mmcopt.kernel_domain import KernelDomain
-from mmcopt.result import Result, Status
+from mmcopt.modeling.domain_problem import KernelDomain
+from mmcopt.modeling.result import Result, Status
 from mmcopt.tables import cell
 
 

@@ -30,7 +30,7 @@ from mmcopt.cli.task import Task
 from mmcopt.comparing import compare as run_comparison
 from mmcopt.comparing.table import check_suffix
 from mmcopt.errors import BackendError, DataError, ParameterError
-from mmcopt.result import Status
+from mmcopt.modeling.result import Status
 from mmcopt.solving import solve as run_solver
 
 DONE, FAILED, INTERRUPTED = 0, 1, 130

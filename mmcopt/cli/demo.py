@@ -8,7 +8,7 @@ from argparse import Namespace
 from typing import Any
 
 from mmcopt import datasets, registry
-from mmcopt.certificates import evaluate
+from mmcopt.bounds.certificates import evaluate
 from mmcopt.checks import real
 from mmcopt.cli.commands import DONE, FAILED, INTERRUPTED
 from mmcopt.cli.console import LiveWatch, say, show_table

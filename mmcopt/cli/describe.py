@@ -14,6 +14,7 @@ from mmcopt.checks import is_sparse
 from mmcopt.cli.console import say, show_table
 from mmcopt.cli.task import clusterings, flags
 from mmcopt.errors import DataError, MMCError
+from mmcopt.solving import fits
 
 DONE = 0
 
@@ -75,7 +76,7 @@ def _describe_formulation(cls: Any) -> None:
 
 def _say_solvers(cls: Any, example: Any) -> None:
     say(f"Solvers (the default is {cls.default_solver}), and why the others do not fit it:", "",
-        registry.fits(example))
+        fits(example))
 
 
 def _describe_relaxation(cls: Any) -> None:
@@ -98,7 +99,7 @@ def _describe_solver(cls: Any) -> None:
              "meaning": f.metadata["doc"]} for f in dataclasses.fields(cls) if "rule" in f.metadata]
     if rows:
         show_table(rows, ["parameter", "default", "allowed", "meaning"])
-    say("Problems:", "", registry.fits(cls))
+    say("Problems:", "", fits(cls))
 
 
 def _describe_data(name: str) -> None:

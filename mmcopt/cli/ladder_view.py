@@ -10,7 +10,7 @@ from typing import Any
 
 from mmcopt import registry
 from mmcopt.cli.console import console, note, show_table, table_of
-from mmcopt.result import Result, Rung
+from mmcopt.modeling.result import Result, Rung
 from mmcopt.tables import cell
 
 MEANING = {

@@ -15,8 +15,9 @@ from mmcopt.capabilities import CutRisk, LabelQuadratic
 from mmcopt.checks import integer, listed, optional, real
 from mmcopt.cli.parse import parse_kernel, parse_loss, parse_sizes, parse_solvers, unknown
 from mmcopt.errors import DataError, ParameterError
-from mmcopt.kernel_domain import KernelDomain
 from mmcopt.kernels import Gaussian, Kernel
+from mmcopt.modeling.domain_problem import KernelDomain
+from mmcopt.solving import fits
 
 # Options and the parameters of a constructor that they stand for.
 PARAMETERS = {
@@ -210,7 +211,7 @@ class Task:
         """The solvers that are compared when none is named."""
         if self.problem.offer(LabelQuadratic) is not None:
             return parse_solvers(",".join(SEARCHES))
-        names = registry.fits(self.problem).names
+        names = fits(self.problem).names
         if self.problem.n > CONIC and len(names) > 1:
             names = [name for name in names if name != "Conic"]
         return parse_solvers(",".join(names))

@@ -21,9 +21,9 @@ from mmcopt.checks import integer, optional, real
 from mmcopt.comparing.table import Comparison, Row
 from mmcopt.errors import BackendError, DataError, IncompatibleError, ParameterError
 from mmcopt.modeling import Formulation
-from mmcopt.registry import resolve_solver
-from mmcopt.result import Status
+from mmcopt.modeling.result import Status
 from mmcopt.solving import Solver, repr_solver, solve
+from mmcopt.solving.pairing import resolve_solver
 
 
 class Watch:

@@ -13,7 +13,7 @@ import numpy as np
 from mmcopt.errors import BackendError, IncompatibleError, MMCError, ParameterError
 from mmcopt.metrics import adjusted_rand_index
 from mmcopt.modeling import Formulation
-from mmcopt.result import FEASIBLE, Result, Rung, Status
+from mmcopt.modeling.result import FEASIBLE, Result, Rung, Status
 from mmcopt.tables import as_json, markdown_table, text_table
 
 COLUMNS: tuple[str, ...] = ("problem", "solver", "seed", "status", "objective", "lower_bound",

@@ -14,7 +14,7 @@ from mmcopt.assignment.peaks import least_size
 from mmcopt.checks import choice, integer, optional, real, seed_of
 from mmcopt.condensing import Cells, micro_cells
 from mmcopt.errors import ParameterError
-from mmcopt.result import Result
+from mmcopt.modeling.result import Result
 from mmcopt.selection import one_class as selection
 from mmcopt.solving import solve
 

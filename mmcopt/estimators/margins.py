@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mmcopt.checks import integer, optional, real, seed_of
 from mmcopt.kernels import Gaussian, Linear, Polynomial
+from mmcopt.modeling.result import Result
 from mmcopt.registry import formulation
-from mmcopt.result import Result
 from mmcopt.solving import solve
 
 FLOOR = 0.8  # of n / k, below which no class may fall where there are three or more

@@ -10,6 +10,7 @@ import numpy as np
 
 from mmcopt.comparing.table import Comparison, is_hit
 from mmcopt.errors import DataError, ParameterError
+from mmcopt.modeling.result import Result
 from mmcopt.plot.domains import Floats
 from mmcopt.plot.style import (
     GREY,
@@ -21,7 +22,6 @@ from mmcopt.plot.style import (
     tidy,
     time_and_objective,
 )
-from mmcopt.result import Result
 
 
 def plot_comparison(comparison: Comparison, kind: str = "time", ax: Any = None) -> Any:

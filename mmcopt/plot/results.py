@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from mmcopt.bounds.proofs import ProofTree, proof_tree
 from mmcopt.checks import is_sparse
 from mmcopt.errors import DataError, ParameterError
+from mmcopt.modeling.result import Result, Rung
 from mmcopt.plot.domains import Floats, plot_domain
 from mmcopt.plot.style import (
     GREY,
@@ -23,8 +25,6 @@ from mmcopt.plot.style import (
     tidy,
     time_and_objective,
 )
-from mmcopt.proofs import ProofTree, proof_tree
-from mmcopt.result import Result, Rung
 
 KERNEL_LIMIT = 3000  # samples up to which the kernel matrix is decomposed for a picture
 SHORT = 20  # leaves up to which a tree is drawn
@@ -206,13 +206,13 @@ def _stretches(rungs: Sequence[Rung]) -> list[tuple[str, str, int, int]]:
 def plot_tree(result: Result, ax: Any = None) -> Any:
     """Draw the tree of a branch and bound: what was decided into each node, and its bound.
 
-    Only trees of up to 20 leaves are drawn; ``print(mmcopt.proofs.proof_tree(result))`` shows any.
+    Only trees of up to 20 leaves are drawn; ``print(mmcopt.bounds.proof_tree(result))`` shows any.
     """
     tree = proof_tree(result)
     leaves, depth = tree.leaves, max(node.depth for node in tree.nodes)
     if len(leaves) > SHORT:
         raise DataError(f"plot: the tree has {len(leaves)} leaves, too many to draw (at most "
-                        f"{SHORT}); print(mmcopt.proofs.proof_tree(result)) shows it.")
+                        f"{SHORT}); print(mmcopt.bounds.proof_tree(result)) shows it.")
     if ax is None:
         size = (max(6.4, 1.15 * len(leaves)), max(3.2, 0.8 * depth + 1.8))
         ax = pyplot().subplots(figsize=size, layout="constrained")[1]

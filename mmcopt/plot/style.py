@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt.errors import BackendError, ParameterError
-from mmcopt.result import Result
+from mmcopt.modeling.result import Result
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#7A5230",
            "#882255", "#999933", "#44AA99", "#888888", "#000000")

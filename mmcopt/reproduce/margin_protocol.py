@@ -62,7 +62,7 @@ def fits(problem: Any, starts: int) -> Fits:
 
     Sparse rows are clustered as they are, others in the features of the problem.
     """
-    from mmcopt.result import Status
+    from mmcopt.modeling.result import Status
     from mmcopt.solving import Budget, run
 
     solver = registry.solver("CuttingPlane")()

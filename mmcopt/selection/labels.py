@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mmcopt.bounds.certificates import evaluate
 from mmcopt.capabilities import LabelQuadratic
-from mmcopt.certificates import evaluate
 from mmcopt.checks import integer, optional, real
 from mmcopt.errors import DataError, ParameterError
 from mmcopt.kernels import Gaussian
 from mmcopt.metrics import adjusted_rand_index
 from mmcopt.modeling import Formulation
+from mmcopt.modeling.result import Result
 from mmcopt.registry import formulation, solver
-from mmcopt.result import Result
 from mmcopt.solving import Budget, run
 
 Ints = NDArray[np.int64]

@@ -37,8 +37,8 @@ from mmcopt.checks import choice, integer, listed
 from mmcopt.errors import DataError, ParameterError
 from mmcopt.kernels import Gaussian
 from mmcopt.metrics import adjusted_rand_index
+from mmcopt.modeling.result import Result
 from mmcopt.registry import formulation
-from mmcopt.result import Result
 from mmcopt.solving import solve
 from mmcopt.tables import text_table
 

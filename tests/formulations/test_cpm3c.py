@@ -13,7 +13,7 @@ from mmcopt.errors import DataError, IncompatibleError, MMCError, ParameterError
 from mmcopt.formulations import CPM3C, MKC, CrammerSinger
 from mmcopt.kernels import Gaussian
 from mmcopt.margins import Hinge, Logistic, SquaredHinge
-from mmcopt.result import Status
+from mmcopt.modeling.result import Status
 from mmcopt.solvers import Alternating, CuttingPlane
 
 FINE = CuttingPlane(epsilon=1e-8, alpha=1e-12)

@@ -12,7 +12,7 @@ from mmcopt.errors import DataError
 from mmcopt.formulations import CPM3C, CrammerSinger
 from mmcopt.kernels import Gaussian
 from mmcopt.margins import Hinge, Logistic, SquaredHinge
-from mmcopt.result import Status
+from mmcopt.modeling.result import Status
 from mmcopt.solvers import CuttingPlane
 
 EXACT = CuttingPlane(epsilon=1e-9, alpha=1e-13)

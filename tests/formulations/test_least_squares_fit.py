@@ -7,7 +7,7 @@ import mmcopt as mm
 from mmcopt.errors import DataError, ParameterError
 from mmcopt.formulations import LeastSquares, LeastSquaresFit
 from mmcopt.kernels import Gaussian, Linear
-from mmcopt.result import Status
+from mmcopt.modeling.result import Status
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((10, 2))

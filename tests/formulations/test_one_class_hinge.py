@@ -12,7 +12,7 @@ from mmcopt.capabilities import Bounded, BoxDual
 from mmcopt.errors import DataError, ParameterError
 from mmcopt.formulations import OneClassHinge
 from mmcopt.kernels import Gaussian, Linear, Polynomial, Precomputed
-from mmcopt.result import Status
+from mmcopt.modeling.result import Status
 from mmcopt.solvers import CuttingPlane, DualCoordinate
 
 EXACT = DualCoordinate(tol=1e-9)

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import mmcopt as mm
-from mmcopt import certificates, enumeration
+from mmcopt.bounds import certificates, enumeration
 from mmcopt.capabilities.matrices import LowRank
 from mmcopt.errors import DataError
 from mmcopt.formulations import LeastSquares
-from mmcopt.result import Status
+from mmcopt.modeling.result import Status
 
 X = np.random.default_rng(0).standard_normal((9, 2))
 PROBLEM = LeastSquares(X, 3, kernel=mm.kernels.Gaussian(width=0.4))

@@ -13,7 +13,7 @@ from mmcopt.cli import demo, ladder_view
 from mmcopt.cli.parse import parse_kernel, parse_sizes, parse_solvers
 from mmcopt.errors import BackendError, ParameterError
 from mmcopt.kernels import Cosine, Gaussian, Laplacian, Linear, Polynomial
-from mmcopt.result import Rung
+from mmcopt.modeling.result import Rung
 from mmcopt.solvers import BruteForce, Shaking, Tabu
 
 TINY = "gaussians:n=10,distance=4,seed=0"
@@ -200,7 +200,7 @@ def test_ctrl_c_keeps_the_best_so_far(run, monkeypatch, tmp_path):
     got = json.loads(out)
     assert code == 130 and len(got["rows"]) == 2 and got["interrupted"]
     assert {row["lower_bound"] for row in got["rows"]} == {got["ladder"][-1][2]}
-    monkeypatch.setattr("mmcopt.result.Result.certify", _stop)  # before the first level
+    monkeypatch.setattr("mmcopt.modeling.result.Result.certify", _stop)  # before the first level
     code, out, _ = run("solve", SMALL, *CLIMB)
     assert code == 130 and "objective" in out
 

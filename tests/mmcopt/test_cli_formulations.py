@@ -153,7 +153,7 @@ def test_a_climb_that_breaks_loses_nothing(run, monkeypatch):
     def breaks(*args, **kwargs):
         raise BackendError("the back end\ngave up.")
 
-    monkeypatch.setattr("mmcopt.result.Result.certify", breaks)
+    monkeypatch.setattr("mmcopt.modeling.result.Result.certify", breaks)
     asked = ("solve", TWO, "--formulation", "CPM3C", "--certify", "1")
     code, out, _ = run(*asked)
     assert code == 1 and re.search(r"sizes +12, 12\n", out)

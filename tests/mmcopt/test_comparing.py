@@ -14,7 +14,7 @@ from mmcopt.comparing import Comparison, Watch
 from mmcopt.comparing.table import COLUMNS, SUMMARY, time_to_best
 from mmcopt.errors import BackendError, DataError, IncompatibleError, ParameterError
 from mmcopt.formulations import LeastSquares
-from mmcopt.result import Status
+from mmcopt.modeling.result import Status
 from mmcopt.solvers import BruteForce
 from mmcopt.solving import Progress, Solver
 from mmcopt.tables import as_json, cell, markdown_table, plain, text_table
@@ -188,11 +188,11 @@ def test_interrupting_certify_keeps_the_bounds_so_far(problem, monkeypatch):
     def stop(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mmcopt.enumeration.minimum", stop)
+    monkeypatch.setattr("mmcopt.bounds.enumeration.minimum", stop)
     table.certify(time_limit=5)
     assert table.interrupted and list(table.ladders) == ["a"] and len(table) == 4
     assert "interrupted: the table holds what was done by then" in str(table)
-    monkeypatch.setattr("mmcopt.ladder.cheap_bound", stop)
+    monkeypatch.setattr("mmcopt.solving.ladder.cheap_bound", stop)
     table.certify(time_limit=5)
     assert table.interrupted and all(result.feasible for result in table.results)
 

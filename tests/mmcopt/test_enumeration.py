@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mmcopt as mm
-from mmcopt import enumeration
+from mmcopt.bounds import enumeration
 
 A = np.random.default_rng(0).standard_normal((6, 6))
 W = A + A.T

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import mmcopt as mm
-from mmcopt import factorsearch, labelsearch
 from mmcopt.compiled import label_moves
 from mmcopt.errors import IncompatibleError
 from mmcopt.formulations import LeastSquares
-from mmcopt.labelsearch import new_board, start_labels, working_matrix
+from mmcopt.solving import factor_search, label_search
+from mmcopt.solving.label_search import new_board, start_labels, working_matrix
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((150, 2))
@@ -73,8 +73,8 @@ def test_descend_goes_back_to_the_best_labels_met():
 def test_factors_too_large_to_be_dense_are_refused_with_a_way_out(monkeypatch):
     f = LeastSquares(X, 3, kernel=mm.kernels.Gaussian(width=0.5).nystroem(10))
     assert mm.fits(f)["Shaking"] is None
-    monkeypatch.setattr(labelsearch, "DENSE_LIMIT", 100)
-    monkeypatch.setattr(factorsearch, "DENSE_LIMIT", 100)
+    monkeypatch.setattr(label_search, "DENSE_LIMIT", 100)
+    monkeypatch.setattr(factor_search, "DENSE_LIMIT", 100)
     with pytest.raises(IncompatibleError) as e:
         mm.solve(f, "Shaking")
     first, second = str(e.value).split("\n")
@@ -89,24 +89,24 @@ def test_factors_too_large_to_be_dense_are_refused_with_a_way_out(monkeypatch):
 def test_a_factor_board_counts_its_own_value():
     f = LeastSquares(X, 3, kernel=mm.kernels.Gaussian(width=0.5).nystroem(10))
     lq = f.offer(mm.LabelQuadratic)
-    progress = factorsearch.factor_start(lq, None, RNG)
+    progress = factor_search.factor_start(lq, None, RNG)
     board = progress.state
     while not board.done:
         before = board.value
-        factorsearch.factor_step(lq, board)
+        factor_search.factor_step(lq, board)
         assert board.value <= before + 1e-6
         assert board.value == pytest.approx(lq.value(board.c), rel=1e-5)
-        Psi = factorsearch.working_factor(lq)
+        Psi = factor_search.working_factor(lq)
         np.testing.assert_allclose(board.S, [Psi[board.c == h].sum(axis=0) for h in range(3)],
                                    atol=1e-3)
 
 
 def test_a_pass_over_a_factor_may_be_split(monkeypatch):
     f = LeastSquares(X, 3, kernel=mm.kernels.Gaussian(width=0.5).nystroem(10))
-    monkeypatch.setattr(factorsearch, "DENSE_LIMIT", 100)
-    monkeypatch.setattr(factorsearch, "WORK", 10 * 3 * 40)
+    monkeypatch.setattr(factor_search, "DENSE_LIMIT", 100)
+    monkeypatch.setattr(factor_search, "WORK", 10 * 3 * 40)
     whole = mm.solve(f, "StochasticDescent", seed=0)
-    monkeypatch.setattr(factorsearch, "WORK", 10**9)
+    monkeypatch.setattr(factor_search, "WORK", 10**9)
     parts = mm.solve(f, "StochasticDescent", seed=0)
     assert whole.labels.tolist() == parts.labels.tolist()
     assert len(whole.history) > len(parts.history)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import mmcopt as mm
-from mmcopt import ladder
 from mmcopt.errors import ResourceError
 from mmcopt.formulations import LeastSquares
 from mmcopt.kernels import Gaussian
-from mmcopt.result import Status
+from mmcopt.modeling.result import Status
+from mmcopt.solving import ladder
 
 DIGITS, _ = mm.datasets.load("digits:3,8")
 WIDE = Gaussian(width=0.3)

@@ -11,11 +11,7 @@ from instances import INSTANCES, draw, judged
 
 import mmcopt as mm
 from mmcopt import registry
-from mmcopt.capabilities import LabelQuadratic
-from mmcopt.constraints import Sizes
-from mmcopt.errors import InfeasibleError
-from mmcopt.formulations import LeastSquares
-from mmcopt.lifting import (
+from mmcopt.bounds.label_lift import (
     NO_CUTS,
     SIGNS,
     Cuts,
@@ -25,6 +21,10 @@ from mmcopt.lifting import (
     partition_lift,
     signed_groups,
 )
+from mmcopt.capabilities import LabelQuadratic
+from mmcopt.constraints import Sizes
+from mmcopt.errors import InfeasibleError
+from mmcopt.formulations import LeastSquares
 from mmcopt.solvers import InteriorPoint, RegularizedDual
 from mmcopt.solving import Budget, run
 

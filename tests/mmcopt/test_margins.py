@@ -9,7 +9,7 @@ import pytest
 import mmcopt as mm
 from mmcopt.formulations import CPM3C
 from mmcopt.margins import LOSSES, Hinge, Logistic, MarginLoss, SquaredHinge
-from mmcopt.result import Status
+from mmcopt.modeling.result import Status
 
 GRID = np.r_[np.linspace(-6, 6, 481), -40.0, 40.0]
 LITERAL = {"Hinge": lambda m: max(0.0, 1.0 - m), "SquaredHinge": lambda m: max(0.0, 1.0 - m)**2,

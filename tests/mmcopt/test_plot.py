@@ -10,8 +10,8 @@ import mmcopt as mm
 from mmcopt.errors import BackendError, DataError, ParameterError
 from mmcopt.formulations import LeastSquares
 from mmcopt.kernels import Gaussian, Linear, Precomputed
+from mmcopt.modeling.result import Rung
 from mmcopt.plot import plot_comparison, plot_history, plot_ladder, plot_result, plot_tree
-from mmcopt.result import Rung
 from mmcopt.solvers import BruteForce
 
 plt = pytest.importorskip("matplotlib.pyplot")
@@ -137,7 +137,7 @@ def test_a_climbed_ladder_is_drawn_on_the_axes_of_the_caller(data):
 
 
 def test_tree(tmp_path):
-    from mmcopt.proofs import proof_tree
+    from mmcopt.bounds import proof_tree
 
     X, _ = mm.datasets.load("gaussians:n=16,distance=3,seed=0")
     result = mm.solve(LeastSquares(X, lam=0.5), "BranchAndBound", seed=0)

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import mmcopt as mm
-from mmcopt.branching import tree_bound
+from mmcopt.bounds import proof_tree
+from mmcopt.bounds.decision_tree import tree_bound
 from mmcopt.errors import DataError
 from mmcopt.formulations import LeastSquares
+from mmcopt.modeling.result import Certificate
 from mmcopt.plot import SHORT, plot_tree
-from mmcopt.proofs import proof_tree
-from mmcopt.result import Certificate
 from mmcopt.solvers import BruteForce
 
 ENUMERATED = {"enumerated": np.array(1)}

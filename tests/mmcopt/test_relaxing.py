@@ -9,13 +9,13 @@ import pytest
 
 import mmcopt as mm
 from mmcopt import registry
+from mmcopt.bounds.relaxation import Relaxation, same_shape
 from mmcopt.constraints import Sizes
 from mmcopt.errors import IncompatibleError, ParameterError
 from mmcopt.formulations import Diffrac, LeastSquares
 from mmcopt.formulations.relaxations import MaxCut, Partition, PengWei
 from mmcopt.kernels import Precomputed
 from mmcopt.modeling import Formulation
-from mmcopt.relaxing import Relaxation, same_shape
 from mmcopt.tables import spoken
 
 X = np.random.default_rng(1).standard_normal((9, 2)) + np.arange(9).reshape(-1, 1) // 3

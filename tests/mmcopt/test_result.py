@@ -8,7 +8,7 @@ import pytest
 import mmcopt as mm
 from mmcopt.errors import DataError, IncompatibleError
 from mmcopt.formulations import LeastSquares
-from mmcopt.result import Certificate, Check, History, Report, Result, Status
+from mmcopt.modeling.result import Certificate, Check, History, Report, Result, Status
 
 PROBLEM = LeastSquares.examples()[1]
 OTHER = LeastSquares.examples()[3]

@@ -7,11 +7,11 @@ import pytest
 from instances import INSTANCES, judged, literal_violation
 
 import mmcopt as mm
-from mmcopt import rounding
+from mmcopt.bounds import labels_from_matrix as rounding
+from mmcopt.bounds.label_lift import binary_lift, partition_lift
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.constraints import Sizes
 from mmcopt.formulations import LeastSquares
-from mmcopt.lifting import binary_lift, partition_lift
 
 X = np.random.default_rng(2).standard_normal((12, 2)) + 3.0 * (np.arange(12).reshape(-1, 1) // 4)
 

@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from mmcopt import separation
+from mmcopt.bounds import violated_cuts
+from mmcopt.bounds.label_lift import SIGNS, binary_lift, partition_lift
 from mmcopt.capabilities import LabelQuadratic
-from mmcopt.lifting import SIGNS, binary_lift, partition_lift
 
 
 def lift_of(k, m):
@@ -42,13 +42,13 @@ def test_triangles_are_all_those_that_are_violated(k):
     for least in (0.0, 0.05, 0.3):
         X = point_of(lift, rng)
         plain = {t: v for t, v in plain_triangles(lift, X).items() if v[0] > least}
-        found, by = separation.triangles(lift, X, 1000, least)
+        found, by = violated_cuts.triangles(lift, X, 1000, least)
         assert {tuple(t) for t in found[:, :3]} == set(plain) and len(found) == len(plain)
         for row, v in zip(found, by, strict=True):
             assert v == pytest.approx(plain[tuple(row[:3])][0])
             assert row[3] == plain[tuple(row[:3])][1]
         assert (np.diff(by) <= 0).all() and (by > least).all()
-        entries = lift.entries(separation.Cuts(found))
+        entries = lift.entries(violated_cuts.Cuts(found))
         np.testing.assert_allclose(entries.of(X) - entries.right, by, atol=1e-12)
 
 
@@ -60,11 +60,11 @@ def test_the_most_violated_triangles_come_first(k):
     plain = sorted((v for v, _ in plain_triangles(lift, X).values() if v > 0.01), reverse=True)
     for most in (1, 3, 10):
         assert len(plain) > most
-        found, by = separation.triangles(lift, X, most, 0.01)
+        found, by = violated_cuts.triangles(lift, X, most, 0.01)
         np.testing.assert_allclose(by, plain[:most], atol=1e-12)
         assert len(found) == most
     worst = max(v for v, _ in plain_triangles(lift, X).values())
-    assert separation.worst(lift, X) == pytest.approx(worst / (lift.top - lift.floor))
+    assert violated_cuts.worst(lift, X) == pytest.approx(worst / (lift.top - lift.floor))
 
 
 def test_the_most_violated_are_found_among_many():
@@ -72,7 +72,7 @@ def test_the_most_violated_are_found_among_many():
         lift = lift_of(k, 40)
         X = point_of(lift, np.random.default_rng(0), spread=0.9)
         plain = np.array(sorted((v for v, _ in plain_triangles(lift, X).values()), reverse=True))
-        _, by = separation.triangles(lift, X, 50, 1e-6)
+        _, by = violated_cuts.triangles(lift, X, 50, 1e-6)
         np.testing.assert_allclose(by, plain[:50], atol=1e-12)
 
 
@@ -83,9 +83,9 @@ def test_violations_on_the_edges_of_bins_are_seen(entry):
     X = np.eye(5)
     X[:3, :3] = np.where(np.eye(3) > 0, 1.0, entry)
     for most in (1, 3):
-        found, by = separation.triangles(lift, X, most, 0.0)
+        found, by = violated_cuts.triangles(lift, X, most, 0.0)
         assert found.tolist()[0] == [0, 1, 2, 0] and by[0] == pytest.approx(-3 * entry - 1)
-    assert separation.worst(lift, X) == pytest.approx((-3 * entry - 1) / 2)
+    assert violated_cuts.worst(lift, X) == pytest.approx((-3 * entry - 1) / 2)
 
 
 @pytest.mark.nojit
@@ -95,8 +95,8 @@ def test_labels_violate_nothing(k):
     for c in list(itertools.product(range(k), repeat=7))[:: 37 if k == 3 else 5]:
         M = np.equal.outer(c, c)
         X = lift.floor + (lift.top - lift.floor) * M
-        assert len(separation.violated(lift, X, 100, 1e-9)) == 0
-        assert separation.worst(lift, X) < 1e-12
+        assert len(violated_cuts.violated(lift, X, 100, 1e-9)) == 0
+        assert violated_cuts.worst(lift, X) < 1e-12
 
 
 @pytest.mark.nojit
@@ -109,7 +109,7 @@ def test_cliques_are_violated_by_as_much_as_they_say_and_come_once(k):
         M = M + M.T + np.eye(9)
         X = lift.floor + (lift.top - lift.floor) * M
         kept = X.copy()
-        sets, by = separation.cliques(lift, X, 100, 0.02)
+        sets, by = violated_cuts.cliques(lift, X, 100, 0.02)
         assert np.array_equal(X, kept)
         assert len({tuple(q) for q in sets}) == len(sets)
         plain = {q: 1.0 - sum(M[i, j] for i, j in itertools.combinations(q, 2))
@@ -117,7 +117,7 @@ def test_cliques_are_violated_by_as_much_as_they_say_and_come_once(k):
         for q, v in zip(sets, by, strict=True):
             assert v == pytest.approx(plain[tuple(q)]) and v > 0.02
         assert (np.diff(by) <= 0).all()
-        assert len(separation.cliques(lift, X, 2, 0.02)[0]) <= 2
+        assert len(violated_cuts.cliques(lift, X, 2, 0.02)[0]) <= 2
         found_some += len(sets) > 0
         if max(plain.values()) < 0.02:
             assert not len(sets)
@@ -130,25 +130,25 @@ def test_a_planted_clique_is_found():
     M = np.ones((8, 8))
     for i, j in itertools.combinations((1, 4, 6, 7), 2):
         M[i, j] = M[j, i] = 0.0
-    sets, by = separation.cliques(lift, lift.floor + M, 5, 0.02)
+    sets, by = violated_cuts.cliques(lift, lift.floor + M, 5, 0.02)
     assert sets.tolist()[0] == [1, 4, 6, 7] and by[0] == pytest.approx(1.0)
 
 
 @pytest.mark.nojit
 def test_there_are_no_cliques_for_two_clusters_or_few_nodes():
     for lift in (lift_of(2, 6), lift_of(3, 3)):
-        sets, by = separation.cliques(lift, np.eye(lift.m) * lift.top, 10, 0.0)
+        sets, by = violated_cuts.cliques(lift, np.eye(lift.m) * lift.top, 10, 0.0)
         assert len(sets) == len(by) == 0
-    assert len(separation.violated(lift_of(3, 3), np.eye(3) * 2 / 3, 10)) == 0
+    assert len(violated_cuts.violated(lift_of(3, 3), np.eye(3) * 2 / 3, 10)) == 0
 
 
 @pytest.mark.nojit
 def test_violated_takes_both_kinds_and_any_layout():
     lift = lift_of(3, 8)
     X = point_of(lift, np.random.default_rng(1))
-    cuts = separation.violated(lift, X, 10, 0.02)
+    cuts = violated_cuts.violated(lift, X, 10, 0.02)
     assert len(cuts.triangles) == 10 and len(cuts.cliques) <= 3
-    again = separation.violated(lift, np.asfortranarray(X.astype(np.float32).astype(float)), 10)
+    again = violated_cuts.violated(lift, np.asfortranarray(X.astype(np.float32).astype(float)), 10)
     assert len(again.triangles) == 10
     entries = lift.entries(cuts)
     assert (entries.of(X) > entries.right + 0.02 - 1e-12).all()

@@ -12,7 +12,7 @@ import mmcopt as mm
 from mmcopt import registry, solving
 from mmcopt.errors import BackendError, IncompatibleError, ParameterError
 from mmcopt.formulations import LeastSquares
-from mmcopt.result import Status
+from mmcopt.modeling.result import Status
 from mmcopt.solvers import Memetic, Shaking, SteepestDescent, Tabu
 from mmcopt.solving import Budget, Progress, Solver, run
 
@@ -386,7 +386,7 @@ def test_solvers_are_frozen_comparable_and_hashable():
 
 
 def test_the_progress_line_is_drawn_on_standard_error(capsys, monkeypatch):
-    monkeypatch.setattr("mmcopt.progress.EVERY", 0.0)
+    monkeypatch.setattr("mmcopt.solving.progress_line.EVERY", 0.0)
     mm.solve(PROBLEM, Shaking(), seed=0, progress=True, time_limit=10)
     out, err = capsys.readouterr()
     assert out == "" and "Shaking" in err and "best" in err and err.endswith("\n")

@@ -8,7 +8,7 @@ import mmcopt as mm
 from mmcopt.errors import DataError, ParameterError
 from mmcopt.formulations import LeastSquares
 from mmcopt.kernels import Precomputed
-from mmcopt.starts import coded_labels, starting_point
+from mmcopt.solving.starts import starting_point
 
 X = np.vstack([np.random.default_rng(0).standard_normal((10, 2)) + c for c in (0, 8, 16)])
 TRUTH = np.repeat(np.arange(3), 10)
@@ -46,11 +46,11 @@ def test_named_starts_are_made_feasible_by_the_solver():
 
 
 def test_labels_keep_their_values_when_these_are_clusters():
-    assert coded_labels(F, TRUTH).tolist() == TRUTH.tolist()
-    assert coded_labels(F, np.where(TRUTH == 0, 2, 1)).tolist() == np.where(TRUTH == 0, 2,
-                                                                            1).tolist()
-    assert coded_labels(F, TRUTH + 1).tolist() == TRUTH.tolist()
-    assert coded_labels(F, np.array(["c", "b", "a"])[TRUTH]).tolist() == (2 - TRUTH).tolist()
+    assert F.coded_labels(TRUTH).tolist() == TRUTH.tolist()
+    assert F.coded_labels(np.where(TRUTH == 0, 2, 1)).tolist() == np.where(TRUTH == 0, 2,
+                                                                           1).tolist()
+    assert F.coded_labels(TRUTH + 1).tolist() == TRUTH.tolist()
+    assert F.coded_labels(np.array(["c", "b", "a"])[TRUTH]).tolist() == (2 - TRUTH).tolist()
 
 
 def test_results_of_the_same_and_of_other_problems_are_starts():

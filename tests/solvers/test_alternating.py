@@ -14,7 +14,7 @@ from mmcopt.kernels import Gaussian, Linear
 from mmcopt.kernels.features import Features
 from mmcopt.margins import Logistic
 from mmcopt.margins.ridge import Ridge
-from mmcopt.result import Status
+from mmcopt.modeling.result import Status
 from mmcopt.solvers import SGD, Alternating, CuttingPlane
 from mmcopt.solvers.alternating import cut_in_two, nearest
 

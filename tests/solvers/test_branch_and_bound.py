@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import mmcopt as mm
-from mmcopt import enumeration
-from mmcopt.branching import decided, inherited, lift_of, tree_bound
+from mmcopt.bounds import enumeration
+from mmcopt.bounds.decision_tree import decided, inherited, lift_of, tree_bound
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.errors import InfeasibleError
 from mmcopt.formulations import LeastSquares
 from mmcopt.kernels import Gaussian
-from mmcopt.result import Status
+from mmcopt.modeling.result import Status
 from mmcopt.solvers import BranchAndBound, RegularizedDual
 from mmcopt.solving import run
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import mmcopt as mm
-from mmcopt import enumeration
+from mmcopt.bounds import enumeration
 from mmcopt.errors import IncompatibleError, InfeasibleError
 from mmcopt.formulations import LeastSquares
-from mmcopt.result import Status
+from mmcopt.modeling.result import Status
 from mmcopt.solvers import BruteForce
 
 X = np.random.default_rng(0).standard_normal((9, 2))

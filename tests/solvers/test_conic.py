@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import mmcopt as mm
-from mmcopt import enumeration
+from mmcopt.bounds import enumeration
 from mmcopt.capabilities import Bounded, ConvexProgram, LabelQuadratic, Program
 from mmcopt.constraints import Sizes
 from mmcopt.errors import (
@@ -20,7 +20,7 @@ from mmcopt.errors import (
 )
 from mmcopt.formulations import LeastSquares, LeastSquaresFit
 from mmcopt.formulations.relaxations import MaxCut, MaxCutTriangles, Partition, PartitionCuts
-from mmcopt.result import Status
+from mmcopt.modeling.result import Status
 from mmcopt.solvers import conic
 from mmcopt.solvers.conic import Conic
 from mmcopt.solving import run

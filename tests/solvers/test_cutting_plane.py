@@ -13,7 +13,7 @@ from mmcopt.formulations import CPM3C, MKC, CrammerSinger
 from mmcopt.kernels import Gaussian, Linear, Polynomial
 from mmcopt.kernels.features import Features
 from mmcopt.margins import Logistic, SquaredHinge
-from mmcopt.result import Status
+from mmcopt.modeling.result import Status
 from mmcopt.solvers import CuttingPlane
 
 

@@ -5,7 +5,7 @@ import pytest
 
 import mmcopt as mm
 from mmcopt.formulations import LeastSquaresFit
-from mmcopt.result import Status
+from mmcopt.modeling.result import Status
 from mmcopt.solvers import Direct
 
 X = np.random.default_rng(0).standard_normal((8, 2))

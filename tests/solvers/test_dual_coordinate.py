@@ -11,7 +11,7 @@ from mmcopt.capabilities import BoxDual
 from mmcopt.errors import ParameterError
 from mmcopt.formulations import OneClassHinge
 from mmcopt.kernels import Gaussian, Linear, Polynomial
-from mmcopt.result import Status
+from mmcopt.modeling.result import Status
 from mmcopt.solvers import DualCoordinate
 from mmcopt.solvers.dual_coordinate import ascend
 

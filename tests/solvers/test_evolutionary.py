@@ -6,7 +6,7 @@ import pytest
 import mmcopt as mm
 from mmcopt.errors import IncompatibleError, ParameterError
 from mmcopt.formulations import LeastSquares
-from mmcopt.result import Status
+from mmcopt.modeling.result import Status
 from mmcopt.solvers import Evolutionary
 
 X, Y = mm.datasets.load("gaussians:n=40,distance=4,seed=0")
@@ -47,8 +47,8 @@ def test_mu_and_nu_do_something():
 
 
 def test_fast_evo_works_on_the_factor_alone(monkeypatch):
-    monkeypatch.setattr("mmcopt.labelsearch.DENSE_LIMIT", 10)
-    monkeypatch.setattr("mmcopt.factorsearch.DENSE_LIMIT", 10)
+    monkeypatch.setattr("mmcopt.solving.label_search.DENSE_LIMIT", 10)
+    monkeypatch.setattr("mmcopt.solving.factor_search.DENSE_LIMIT", 10)
     monkeypatch.setattr("mmcopt.capabilities.matrices.LowRank.dense", None)
     f = F.replace(kernel=mm.kernels.Gaussian(width=1.0).nystroem(10), sizes=0.3)
     r = mm.solve(f, Evolutionary(mu=1, nu=1), seed=0)

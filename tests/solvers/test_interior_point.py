@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import mmcopt as mm
+from mmcopt.bounds.label_lift import Lift, binary_lift
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.constraints import Sizes
 from mmcopt.errors import IncompatibleError, ParameterError
 from mmcopt.formulations import LeastSquares
-from mmcopt.lifting import Lift, binary_lift
-from mmcopt.result import Status
+from mmcopt.modeling.result import Status
 from mmcopt.solvers import InteriorPoint
 from mmcopt.solving import Budget, run
 

@@ -6,7 +6,7 @@ import pytest
 import mmcopt as mm
 from mmcopt.errors import ParameterError
 from mmcopt.formulations import LeastSquares
-from mmcopt.result import Status
+from mmcopt.modeling.result import Status
 from mmcopt.solvers import KernighanLin, SteepestDescent
 
 X = np.random.default_rng(0).standard_normal((60, 2))

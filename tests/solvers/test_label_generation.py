@@ -5,8 +5,8 @@ import pytest
 from relaxed import solved
 
 import mmcopt as mm
+from mmcopt.bounds.label_hull import mixture
 from mmcopt.formulations import CPM3C
-from mmcopt.label_hull import mixture
 from mmcopt.solvers import CuttingPlane, LabelGeneration
 from mmcopt.solvers.label_generation import _climbed
 

@@ -7,7 +7,7 @@ import mmcopt as mm
 from mmcopt.errors import IncompatibleError
 from mmcopt.formulations import Hypersphere
 from mmcopt.kernels import Gaussian, Laplacian, Linear
-from mmcopt.result import Status
+from mmcopt.modeling.result import Status
 from mmcopt.solvers import Conic, Libsvm
 
 X = mm.datasets.load("moons:n=80,noise=.1,seed=0")[0]

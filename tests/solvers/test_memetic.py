@@ -6,7 +6,7 @@ import pytest
 import mmcopt as mm
 from mmcopt.errors import ParameterError
 from mmcopt.formulations import LeastSquares
-from mmcopt.result import Status
+from mmcopt.modeling.result import Status
 from mmcopt.solvers import Memetic
 from mmcopt.solvers.memetic import combine
 
@@ -79,8 +79,8 @@ def test_combining_moves_whole_blocks():
 @pytest.mark.parametrize("options", [{}, {"sizes": 0.2, "known": {0: 1, 1: 0},
                                           "must_link": [(4, 5)], "cannot_link": [(2, 3)]}])
 def test_large_problems_start_from_a_sample(kernel, options, monkeypatch):
-    monkeypatch.setattr("mmcopt.labelsearch.DENSE_LIMIT", 50)
-    monkeypatch.setattr("mmcopt.factorsearch.DENSE_LIMIT", 50)
+    monkeypatch.setattr("mmcopt.solving.label_search.DENSE_LIMIT", 50)
+    monkeypatch.setattr("mmcopt.solving.factor_search.DENSE_LIMIT", 50)
     D, _ = mm.datasets.load("blobs:n=150,k=3,seed=1")
     f = LeastSquares(D, 3, kernel=kernel, **options)
     r = mm.solve(f, Memetic(large=100, sample=60), seed=0)

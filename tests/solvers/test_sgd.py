@@ -7,7 +7,7 @@ import mmcopt as mm
 from mmcopt.errors import IncompatibleError
 from mmcopt.formulations import OneClassHinge
 from mmcopt.kernels import Gaussian, Linear, Polynomial
-from mmcopt.result import Status
+from mmcopt.modeling.result import Status
 from mmcopt.solvers import SGD, DualCoordinate
 
 X = mm.datasets.load("moons:n=300,noise=.05,seed=0")[0]

@@ -12,7 +12,7 @@ from mmcopt.errors import IncompatibleError
 from mmcopt.formulations import CPM3C
 from mmcopt.kernels import Gaussian
 from mmcopt.margins import LOSSES, Hinge, Logistic, MarginLoss, SquaredHinge
-from mmcopt.result import Status
+from mmcopt.modeling.result import Status
 from mmcopt.solvers import SGD, CuttingPlane
 from mmcopt.solvers import sgd_margins as margins
 

@@ -6,7 +6,7 @@ import pytest
 from relaxed import is_the_literal_program, optimum, program, solved
 
 import mmcopt as mm
-from mmcopt import certificates
+from mmcopt.bounds import certificates
 from mmcopt.capabilities import Bounded, LabelQuadratic
 from mmcopt.constraints import Sizes
 from mmcopt.errors import IncompatibleError

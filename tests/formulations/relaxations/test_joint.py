@@ -9,10 +9,10 @@ from relaxed import hinge_optimum as optimum
 from relaxed import hinge_problem, parts, program, solved
 
 import mmcopt as mm
+from mmcopt.bounds.label_weight_lift import JointLift
 from mmcopt.errors import IncompatibleError
 from mmcopt.formulations import CPM3C
 from mmcopt.formulations.relaxations import JointMMC, Lifted, XuMMC
-from mmcopt.joint_lift import JointLift
 
 RELAXED = [*XuMMC.examples(), *JointMMC.examples()]
 CASES = pytest.mark.parametrize("r", RELAXED, ids=range(len(RELAXED)))

@@ -7,12 +7,12 @@ import pytest
 from relaxed import hinge_problem, labelings, program, solved
 
 import mmcopt as mm
+from mmcopt.bounds.label_hull import LabelHull
+from mmcopt.bounds.label_weight_lift import JointLift
 from mmcopt.capabilities import ConvexProgram
 from mmcopt.errors import IncompatibleError
 from mmcopt.formulations import CPM3C
 from mmcopt.formulations.relaxations import LGMMC
-from mmcopt.joint_lift import JointLift
-from mmcopt.label_hull import LabelHull
 from mmcopt.solvers import CuttingPlane, InteriorPoint
 from mmcopt.solving import run
 

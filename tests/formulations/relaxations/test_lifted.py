@@ -9,12 +9,12 @@ from relaxed import hinge_optimum as optimum
 from relaxed import hinge_problem, parts, program, solved
 
 import mmcopt as mm
+from mmcopt.bounds.weight_lift import MarginLift, margin_lift, psi
 from mmcopt.capabilities import LabelQuadratic, LiftedMargin
 from mmcopt.errors import IncompatibleError
 from mmcopt.formulations import CPM3C, MKC, LeastSquares
 from mmcopt.formulations.relaxations import Lifted
 from mmcopt.kernels.features import Features
-from mmcopt.margin_lift import MarginLift, margin_lift, psi
 from mmcopt.margins import Logistic
 
 RELAXED = Lifted.examples()

@@ -9,11 +9,11 @@ import pytest
 from relaxed import labelings, parts, program, solved
 
 import mmcopt as mm
+from mmcopt.bounds.multi_kernel_lift import KernelLift
 from mmcopt.capabilities import KernelMargin
 from mmcopt.errors import IncompatibleError
 from mmcopt.formulations import CPM3C, MKC
 from mmcopt.formulations.relaxations import MKCLift
-from mmcopt.kernel_lift import KernelLift
 from mmcopt.kernels import Gaussian, Linear, Polynomial
 from mmcopt.margins import SquaredHinge
 

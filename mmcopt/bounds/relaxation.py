@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt import registry
+from mmcopt.bounds.label_lift import Cuts, Lift
 from mmcopt.capabilities import Bounded, Capability, ConvexProgram, LabelQuadratic, Program
 from mmcopt.errors import IncompatibleError, ParameterError
-from mmcopt.lifting import Cuts, Lift
 from mmcopt.modeling import Formulation, cached
 
 Floats = NDArray[Any]
@@ -177,14 +177,14 @@ class LiftedRelaxation(Relaxation):
         return float(self.lift.objective(np.asarray(point)))
 
     def violation(self, point: Floats) -> float:
-        from mmcopt import separation
+        from mmcopt.bounds import violated_cuts
 
         X, lift = np.asarray(point), self.lift
         worst = lift.violation(X)
-        return max(worst, separation.worst(lift, X)) if self.cuts else worst
+        return max(worst, violated_cuts.worst(lift, X)) if self.cuts else worst
 
     def recover(self, point: Floats) -> Ints:
-        from mmcopt.rounding import rounded
+        from mmcopt.bounds.labels_from_matrix import rounded
 
         lq = self.problem.offer(LabelQuadratic)
         return lq.expand(rounded(lq, self.lift, np.asarray(point), np.random.default_rng(0)))
@@ -220,7 +220,7 @@ class LiftedRelaxation(Relaxation):
     @cached
     def program(self) -> Any:
         """The program in cvxpy, its data in parameters."""
-        from mmcopt.lifted_program import LiftedProgram
+        from mmcopt.bounds.label_lift_cvxpy import LiftedProgram
 
         return LiftedProgram(self.lift)
 
@@ -229,11 +229,11 @@ class LiftedRelaxation(Relaxation):
 
     def _separate(self, point: Floats, cuts: Cuts | None) -> Cuts | None:
         """More cuts that the point violates, or None."""
-        from mmcopt import separation
+        from mmcopt.bounds import violated_cuts
 
         if not self.cuts:
             return None
-        found = separation.violated(self.lift, point, most=5 * self.lift.m, least=1e-6)
+        found = violated_cuts.violated(self.lift, point, most=5 * self.lift.m, least=1e-6)
         old = cuts or Cuts()
         new = old.join(found)
         return new if len(new) > len(old) else None

@@ -8,16 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt.capabilities import LabelQuadratic, LiftedMargin
-from mmcopt.checks import encode_labels, is_sparse
-from mmcopt.errors import DataError, ParameterError
+from mmcopt.checks import is_sparse
+from mmcopt.errors import ParameterError
+from mmcopt.modeling.result import Result
+from mmcopt.solving.pairing import resolve_solver
+from mmcopt.solving.runs import run
 
 Ints = NDArray[np.int64]
 
 
 def starting_point(f: Any, init: Any, rng: np.random.Generator) -> Any:
     """Turn the ``init`` of `mmcopt.solve` into a point of ``f``, or None for a random start."""
-    from mmcopt.result import Result
-
     if init is None or (isinstance(init, str) and init == "random"):
         return None
     if isinstance(init, Result):
@@ -25,7 +26,7 @@ def starting_point(f: Any, init: Any, rng: np.random.Generator) -> Any:
             return init.point
         if init.labels is None:
             raise ParameterError("init: this result has no labels to start from.")
-        return f.from_labels(coded_labels(f, init.formulation.labels(init.point)))
+        return f.from_labels(f.coded_labels(init.formulation.labels(init.point)))
     if isinstance(init, str):
         if init == "kmeans":
             return f.from_labels(kmeans_labels(f, rng))
@@ -40,20 +41,8 @@ def starting_point(f: Any, init: Any, rng: np.random.Generator) -> Any:
     array = np.asarray(init)
     # Where points are labels, numbers with fractions are names of clusters too.
     if array.ndim == 1 and (array.dtype.kind in "iuUSbO" or f.offer(LabelQuadratic) is not None):
-        return f.from_labels(coded_labels(f, array))
+        return f.from_labels(f.coded_labels(array))
     return init
-
-
-def coded_labels(f: Any, labels: Any) -> Ints:
-    """Labels of any values as 0..k-1; integers that already are in that range keep their values."""
-    n, k = f.n, f.n_clusters
-    codes, values = encode_labels(labels, n, owner=type(f).__name__)
-    if len(values) > k:
-        raise DataError(f"{type(f).__name__}: the labels name {len(values)} clusters, but "
-                        f"n_clusters is {k}; merge some, or set n_clusters={len(values)}.")
-    if all(isinstance(v, int) and 0 <= v < k for v in values):
-        return np.asarray(labels, dtype=np.int64)
-    return codes
 
 
 def _cluster(vectors: NDArray[Any], k: int, rng: np.random.Generator) -> Ints:
@@ -103,10 +92,11 @@ def spectral_labels(f: Any, rng: np.random.Generator) -> Ints:
 
 def relaxed_labels(f: Any) -> Ints:
     """Labels rounded from the semidefinite relaxation without cuts."""
-    from mmcopt.solving import solve
-
     if f.offer(LabelQuadratic) is not None:
         relaxed = f.relax("sdp" if f.n_clusters == 2 else "partition")
     else:
         relaxed = f.relax("lifted" if f.offer(LiftedMargin) is not None else "mkc")
-    return np.asarray(solve(relaxed, seed=0, max_iter=40).labels)
+    solver = resolve_solver(None, relaxed)
+    solver.prepare(relaxed)
+    found = run(solver, relaxed, None, np.random.default_rng(0), max_iter=40)
+    return np.asarray(relaxed.labels(found.point))

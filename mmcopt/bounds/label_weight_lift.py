@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mmcopt.bounds.label_lift import Lift
+from mmcopt.bounds.weight_lift import MarginLift
 from mmcopt.capabilities import Capability
-from mmcopt.lifting import Lift
 from mmcopt.linalg import UNIT
-from mmcopt.margin_lift import MarginLift
 
 Floats = NDArray[Any]
 

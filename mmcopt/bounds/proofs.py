@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from mmcopt.branching import Decision, leaf_bound
+from mmcopt.bounds.decision_tree import Decision, leaf_bound
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.errors import DataError
-from mmcopt.result import Result
+from mmcopt.modeling.result import Result
 
 DONE = 1e-4  # relative gap at which a leaf counts as closed
 

@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from mmcopt.lifting import Cuts, Lift
+from mmcopt.bounds.label_lift import Cuts, Lift
 
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]

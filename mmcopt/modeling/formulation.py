@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt.capabilities import Capability
-from mmcopt.checks import is_sparse
-from mmcopt.errors import IncompatibleError, ParameterError
+from mmcopt.checks import encode_labels, is_sparse
+from mmcopt.errors import DataError, IncompatibleError, ParameterError
 from mmcopt.registry import register_formulation
 
 Floats = NDArray[Any]
@@ -129,6 +129,17 @@ class Formulation(ABC):
         """Return the best point with the given labels; for label problems, the labels."""
         return labels
 
+    def coded_labels(self, labels: Any) -> Ints:
+        """Labels of any values as 0..k-1; integers that lie in that range stay as they are."""
+        n, k = self.n, self.n_clusters
+        codes, values = encode_labels(labels, n, owner=type(self).__name__)
+        if len(values) > k:
+            raise DataError(f"{type(self).__name__}: the labels name {len(values)} clusters, but "
+                            f"n_clusters is {k}; merge some, or set n_clusters={len(values)}.")
+        if all(isinstance(v, int) and 0 <= v < k for v in values):
+            return np.asarray(labels, dtype=np.int64)
+        return codes
+
     def embedding(self) -> Floats | None:
         """Vectors of the samples for k-means starts, when there are any."""
         return None
@@ -149,13 +160,13 @@ class Formulation(ABC):
 
     def relaxations(self) -> Any:
         """Kinds of convex relaxation: which apply, how tight and how costly they are."""
-        from mmcopt.relaxing import Relaxations
+        from mmcopt.bounds.relaxation import Relaxations
 
         return Relaxations(self)
 
     def relax(self, kind: str, **options: Any) -> Any:
         """Return the relaxation of that kind: a convex formulation in the units of this one."""
-        from mmcopt.relaxing import relax
+        from mmcopt.bounds.relaxation import relax
 
         return relax(self, kind, **options)
 

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt.capabilities import Capability, LabelQuadratic
-from mmcopt.solving import Budget, Progress, Solver, run
+from mmcopt.solving.runs import Budget, run
+from mmcopt.solving.solver import Progress, Solver
 
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]

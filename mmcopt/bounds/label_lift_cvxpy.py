@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
+from mmcopt.bounds.label_lift import Cuts, Lift
 from mmcopt.capabilities import LabelQuadratic, Program
-from mmcopt.lifting import Cuts, Lift
 
 Floats = NDArray[Any]
 

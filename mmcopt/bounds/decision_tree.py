@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt import enumeration
+from mmcopt.bounds import enumeration
+from mmcopt.bounds.label_lift import SIGNS, Duals, Lift, binary_lift, partition_lift
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.errors import InfeasibleError
-from mmcopt.lifting import SIGNS, Duals, Lift, binary_lift, partition_lift
 
 Ints = NDArray[np.int64]
 Decision = tuple[int, int, bool]  # nodes i, j of the problem, and whether they share a cluster

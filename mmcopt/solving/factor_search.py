@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.capabilities.matrices import LowRank
-from mmcopt.labelsearch import DENSE_LIMIT, start_labels
-from mmcopt.solving import Progress
+from mmcopt.solving.label_search import DENSE_LIMIT, start_labels
+from mmcopt.solving.solver import Progress
 
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]

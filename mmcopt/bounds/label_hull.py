@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mmcopt.bounds.label_weight_lift import JointLift
 from mmcopt.capabilities import Capability
 from mmcopt.checks import require_memory
-from mmcopt.joint_lift import JointLift
 
 Floats = NDArray[Any]
 SWEEPS, STILL = 2000, 1e-18  # of the mixing method: at most, and the movement at which it ends

@@ -14,12 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from mmcopt import enumeration, registry
+from mmcopt import registry
+from mmcopt.bounds import enumeration
+from mmcopt.bounds.certificates import certified, cheap_bound, evaluate, rounding
 from mmcopt.capabilities import KernelMargin, LabelQuadratic, LiftedMargin
-from mmcopt.certificates import certified, cheap_bound, rounding
 from mmcopt.errors import BackendError, ResourceError
-from mmcopt.result import FEASIBLE, Result, Rung, Status
-from mmcopt.solving import solve
+from mmcopt.modeling import Formulation
+from mmcopt.modeling.result import FEASIBLE, Result, Rung, Status
+from mmcopt.solving.driver import solve
+from mmcopt.solving.pairing import resolve_solver
 
 Watch = Callable[[Rung], Any]
 FEW = 1_000_000  # labelings up to which all of them are tried
@@ -111,6 +114,16 @@ def tighten(result: Result, *, time_limit: float | None = None, improve: bool = 
     return _finished(climb, improve, message)
 
 
+def certify(problem: Formulation, labels: Any, *, time_limit: float | None = None,
+            improve: bool = False, progress: Any = None) -> Result:
+    """Evaluate somebody's labels and bound how far from optimal they are.
+
+    See `tighten` for how, and for ``progress``.
+    """
+    return tighten(evaluate(problem, labels), time_limit=time_limit, improve=improve,
+                   progress=progress)
+
+
 def _levels(f: Any) -> list[Callable[[_Climb], None]] | None:
     """The levels that fit a problem, in order; None where nothing is known to climb."""
     lq = f.offer(LabelQuadratic)
@@ -161,19 +174,19 @@ def _dual(climb: _Climb) -> None:
 def _lifted(climb: _Climb) -> None:
     """The lifted margin of a hinge problem, for the balance that it declares."""
     relaxed = climb.result.formulation.relax("lifted")
-    _relaxed(climb, relaxed, registry.resolve_solver(None, relaxed), None)
+    _relaxed(climb, relaxed, resolve_solver(None, relaxed), None)
 
 
 def _joint(climb: _Climb) -> None:
     """Labels lifted beside the weights, with triangles; for two clusters."""
     relaxed = climb.result.formulation.relax("joint")
-    _relaxed(climb, relaxed, registry.resolve_solver(None, relaxed), None)
+    _relaxed(climb, relaxed, resolve_solver(None, relaxed), None)
 
 
 def _kernels(climb: _Climb) -> None:
     """The lifted margin of several kernels."""
     relaxed = climb.result.formulation.relax("mkc")
-    _relaxed(climb, relaxed, registry.resolve_solver(None, relaxed), None)
+    _relaxed(climb, relaxed, resolve_solver(None, relaxed), None)
 
 
 def _relaxed(climb: _Climb, relaxed: Any, solver: Any, steps: int | None = SEEDED) -> None:

@@ -1,234 +1,31 @@
-"""`Solver`, and the one driver loop that owns clock, limits, restarts, seeds, history and Ctrl-C.
+"""`solve`: the one driver that owns clock, limits, restarts, seeds, history and Ctrl-C.
 
 A solver says how to begin and how to take one step; everything else happens here, once.
 """
 
 from __future__ import annotations
 
-import inspect
 import math
 import threading
 import time
 import warnings
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from mmcopt.capabilities import Capability
-from mmcopt.checks import check_fields, integer, optional, real
+from mmcopt.checks import integer, optional, real
 from mmcopt.errors import BackendError, ParameterError
 from mmcopt.modeling import Formulation
-from mmcopt.registry import check_pair, register_solver, resolve_solver
-from mmcopt.result import Certificate, History, Result, Status
-from mmcopt.starts import starting_point
+from mmcopt.modeling.result import History, Result, Status
+from mmcopt.solving.pairing import check_pair, resolve_solver
+from mmcopt.solving.runs import Budget, Run, run
+from mmcopt.solving.solver import Solver
+from mmcopt.solving.starts import starting_point
 
 SMALL = 1500  # samples up to which threads of BLAS wait for one another more than they work
 AGREEMENT = 1e-6  # relative: between a solver's own objective and the formulation's
-
-
-@dataclass(frozen=True)
-class Progress:
-    """What one step (or `begin`) leaves behind: the new state, a point and its objective.
-
-    ``point`` may be a function without arguments, called only when the point is wanted. ``duals``
-    are the dual point that proves ``lower_bound``.
-    """
-
-    state: Any
-    point: Any
-    value: float
-    lower_bound: float | None = None
-    extras: dict[str, float] = field(default_factory=dict)
-    duals: Any = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Solver(ABC):
-    """A method: frozen hyper-parameters, and four functions that the driver calls.
-
-    ``needs`` is the whole contract with a problem. ``anytime`` solvers spend all of a time limit
-    on further restarts; the others stop when they have converged. ``keeps_last`` says that the
-    last point is the answer, not the lowest: that of a method whose points become feasible only in
-    the limit. ``small_matrices`` says that it factorises the same matrices over and over, which
-    several BLAS threads make slower unless there are many samples.
-    """
-
-    needs: ClassVar[tuple[type[Capability], ...]] = ()
-    anytime: ClassVar[bool] = False
-    keeps_last: ClassVar[bool] = False
-    small_matrices: ClassVar[bool] = False
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if not inspect.isabstract(cls) and not cls.__name__.startswith("_"):
-            register_solver(cls)
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-
-    def refuses(self, f: Any) -> str | None:
-        """Why this solver cannot solve ``f``, in one clause; None when it can."""
-        for kind in self.needs:
-            if f.offer(kind) is None:
-                return (f"it needs {kind.__name__}, which this {type(f).__name__} "
-                        "does not offer.")
-        return None
-
-    def prepare(self, f: Any) -> None:
-        """Build what all restarts share and warm compiled loops, before the clock of the steps."""
-
-    @abstractmethod
-    def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
-        """Start at ``init`` (a point of ``f``), or at random when it is None."""
-
-    @abstractmethod
-    def step(self, f: Any, state: Any, rng: np.random.Generator) -> Progress:
-        """Do one unit of work of a fixed size."""
-
-    def outcome(self, f: Any, state: Any) -> Status | None:
-        """None to go on, or the status to stop with."""
-        return None
-
-    def finish(self, f: Any, state: Any) -> Progress | None:
-        """Last improvement after the loop (a polish), or None."""
-        return None
-
-    def certificate(self, f: Any, run: Run) -> Certificate | None:
-        """A bound that the best run has proved, or None to take the cheap ones."""
-        return None if run.duals is None else Certificate("own", {}, run.duals, f)
-
-    def solve(self, problem: Formulation, **options: Any) -> Result:
-        """Solve a problem; the options are those of `mmcopt.solve`."""
-        return solve(problem, self, **options)
-
-
-# ---------------------------------------------------------------- limits
-
-
-@dataclass
-class Budget:
-    """Limits of a run, shared with the runs inside it: steps, a deadline, and a stop signal."""
-
-    max_iter: float = math.inf
-    deadline: float = math.inf
-    stop: threading.Event = field(default_factory=threading.Event)
-
-    def within(self, max_iter: float) -> Budget:
-        """A budget of at most ``max_iter`` steps under the same deadline and signal."""
-        return Budget(max_iter, self.deadline, self.stop)
-
-    def spent(self, steps: int) -> Status | None:
-        """The limit that has been reached, if any."""
-        if self.stop.is_set():
-            return Status.INTERRUPTED
-        if steps >= self.max_iter:
-            return Status.ITERATION_LIMIT
-        if time.perf_counter() >= self.deadline:
-            return Status.TIME_LIMIT
-        return None
-
-
-@dataclass
-class Run:
-    """The best of one restart, and the state it ended in, from which some solvers can go on."""
-
-    value: float
-    point: Any
-    status: Status
-    steps: int
-    lower_bound: float | None = None
-    duals: Any = None
-    rows: list[dict[str, float]] = field(default_factory=list)
-    begin_seconds: float = 0.0
-    finish_seconds: float = 0.0
-    state: Any = None
-
-
-Record = Callable[[dict[str, float]], None]
-
-
-_enclosing = threading.local()  # the budget of the run that this thread is in
-
-
-def out_of_time() -> bool:
-    """Whether the run that this thread is in must stop: for steps that take long."""
-    budget: Budget | None = getattr(_enclosing, "budget", None)
-    return budget is not None and budget.spent(-1) is not None
-
-
-def run(solver: Solver, f: Any, init: Any, rng: np.random.Generator, budget: Budget | None = None,
-        record: Record | None = None, *, max_iter: float = math.inf) -> Run:
-    """Run one restart of a solver to its end: the loop behind `solve`, and for inner solvers.
-
-    Without a budget of its own a run inside a step shares the deadline and the stop signal of the
-    run around it, and takes up to ``max_iter`` steps. At least `begin` is always done. Ctrl-C sets
-    the stop signal, so that every run under it ends with its best point.
-    """
-    outer: Budget | None = getattr(_enclosing, "budget", None)
-    if budget is None:
-        budget = Budget(max_iter) if outer is None else outer.within(max_iter)
-    _enclosing.budget = budget
-    try:
-        return _loop(solver, f, init, rng, budget, record)
-    finally:
-        _enclosing.budget = outer
-
-
-def _loop(solver: Solver, f: Any, init: Any, rng: np.random.Generator, budget: Budget,
-          record: Record | None) -> Run:
-    best = Run(math.inf, None, Status.CONVERGED, 0)
-    started = time.perf_counter()
-    try:
-        progress = solver.begin(f, init, rng)
-        best.begin_seconds = time.perf_counter() - started
-        _keep(best, progress, solver.keeps_last)
-        while True:
-            # A solver that is done stays done; the limit matters only to one that is not.
-            status = solver.outcome(f, progress.state) or budget.spent(best.steps)
-            if status is not None:
-                break
-            progress = solver.step(f, progress.state, rng)
-            best.steps += 1
-            _keep(best, progress, solver.keeps_last)
-            if record is not None:
-                record({"iteration": best.steps, "objective": progress.value,
-                        "best": best.value, **progress.extras})
-        best.status = status
-    except (KeyboardInterrupt, np.linalg.LinAlgError) as e:
-        if isinstance(e, KeyboardInterrupt):
-            budget.stop.set()
-        best.status = Status.INTERRUPTED if budget.stop.is_set() else Status.FAILED
-        if best.point is None:
-            raise
-        return best  # the step may have left its state half changed, so nothing is built on it
-    closing = time.perf_counter()
-    best.state = progress.state
-    last = solver.finish(f, progress.state)
-    if last is not None:
-        _keep(best, last, solver.keeps_last)
-    if callable(best.point):
-        best.point = best.point()
-    best.finish_seconds = time.perf_counter() - closing
-    return best
-
-
-def _keep(best: Run, progress: Progress, last: bool = False) -> None:
-    if not math.isfinite(progress.value):
-        raise BackendError("the solver's objective is no longer finite; its last step broke down.")
-    if last or best.point is None or progress.value < best.value:
-        best.value = progress.value
-        # A lazy point may change with the state, so it is read now.
-        best.point = progress.point() if callable(progress.point) else progress.point
-    if progress.lower_bound is not None:
-        known = -math.inf if best.lower_bound is None else best.lower_bound
-        if progress.lower_bound > known or best.lower_bound is None:
-            best.lower_bound, best.duals = progress.lower_bound, progress.duals
-
-
-# ---------------------------------------------------------------- solve
 
 
 @dataclass
@@ -319,7 +116,7 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Any
         deadline = math.inf if time_limit is None else origin + time_limit
         budget = Budget(math.inf if max_iter is None else max_iter, deadline)
         endless = chosen.anytime and time_limit is not None and max_iter is None
-        from mmcopt.progress import meter
+        from mmcopt.solving.progress_line import meter
 
         with meter(progress, type(chosen).__name__, time_limit) as shown:
             job = _Job(problem, chosen, budget, restarts, endless, init, callback, shown, prepared)
@@ -408,7 +205,7 @@ def _threaded(job: _Job, seeds: list[np.random.SeedSequence], first: int,
 def _finish(problem: Any, solver: Solver, runs: list[Run], budget: Budget,
             gap_tol: float) -> Result:
     """Judge the best run by the formulation's own objective, attach the bound, and name the end."""
-    from mmcopt.certificates import cheap_bound
+    from mmcopt.bounds.certificates import cheap_bound
 
     best = min(runs, key=lambda r: r.value)
     objective = problem.objective(best.point)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mmcopt.bounds.label_lift import Lift
 from mmcopt.capabilities import LabelQuadratic
-from mmcopt.lifting import Lift
 
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]

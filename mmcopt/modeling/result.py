@@ -173,7 +173,7 @@ class Result:
 
     def verify(self) -> Report:
         """Re-check objective, feasibility, bound and fingerprint in NumPy, without any solver."""
-        from mmcopt.certificates import verify
+        from mmcopt.bounds.certificates import verify
 
         return verify(self)
 
@@ -181,9 +181,9 @@ class Result:
                 progress: Any = None) -> Result:
         """Return this result with the best bound found within ``time_limit`` seconds.
 
-        ``ladder`` records what was known when; see `mmcopt.ladder.tighten`.
+        ``ladder`` records what was known when; see `mmcopt.solving.ladder.tighten`.
         """
-        from mmcopt.ladder import tighten
+        from mmcopt.solving.ladder import tighten
 
         return tighten(self, time_limit=time_limit, improve=improve, progress=progress)
 

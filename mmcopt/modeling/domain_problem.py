@@ -12,7 +12,7 @@ from mmcopt.errors import DataError
 from mmcopt.kernels import Gaussian, as_kernel
 from mmcopt.kernels.on_demand import KernelRows, row_weights
 from mmcopt.linalg import UNIT, require_psd
-from mmcopt.modeling import Formulation, cached
+from mmcopt.modeling.formulation import Formulation, cached
 
 Floats = NDArray[Any]
 Ints = NDArray[np.int64]

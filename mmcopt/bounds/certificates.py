@@ -13,16 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from mmcopt import enumeration
+from mmcopt.bounds import enumeration
 from mmcopt.capabilities import Bounded, LabelQuadratic
 from mmcopt.checks import encode_labels
 from mmcopt.constraints import square_sums
 from mmcopt.errors import MMCError
 from mmcopt.linalg import UNIT, largest_eigenvalue, proved_psd_shift
 from mmcopt.modeling import Formulation
+from mmcopt.modeling.result import Certificate, Check, Report, Result, Status
 from mmcopt.registry import relaxations
-from mmcopt.result import Certificate, Check, Report, Result, Status
-from mmcopt.starts import coded_labels
 
 # What NumPy raises on points and duals that are not of the problem's form: forged, or of a file.
 MALFORMED = (ValueError, IndexError, KeyError, TypeError, AttributeError, ArithmeticError,
@@ -112,7 +111,7 @@ def own_bound(f: Any, options: dict[str, Any], duals: dict[str, Any]) -> float:
 
 def branching_bound(f: Any, options: dict[str, Any], duals: dict[str, Any]) -> float:
     """The bound of a branch-and-bound tree, recomputed leaf by leaf."""
-    from mmcopt.branching import tree_bound
+    from mmcopt.bounds.decision_tree import tree_bound
 
     return tree_bound(f.offer(LabelQuadratic), duals)
 
@@ -206,7 +205,7 @@ def evaluate(problem: Formulation, labels: Any, *, bound: bool = True) -> Result
     """
     name = type(problem).__name__
     _, values = encode_labels(labels, problem.n, owner=name)
-    codes = coded_labels(problem, labels)
+    codes = problem.coded_labels(labels)
     classes = None if codes.tolist() == np.asarray(labels).tolist() else values
     point = problem.from_labels(codes)
     named = np.asarray(labels)
@@ -217,18 +216,6 @@ def evaluate(problem: Formulation, labels: Any, *, bound: bool = True) -> Result
                     problem.violation(point), Status.EVALUATED, Status.EVALUATED.value,
                     classes=classes)
     return cheap_bound(result) if bound else result
-
-
-def certify(problem: Formulation, labels: Any, *, time_limit: float | None = None,
-            improve: bool = False, progress: Any = None) -> Result:
-    """Evaluate somebody's labels and bound how far from optimal they are.
-
-    See `mmcopt.ladder.tighten` for how, and for ``progress``.
-    """
-    from mmcopt.ladder import tighten
-
-    return tighten(evaluate(problem, labels), time_limit=time_limit, improve=improve,
-                   progress=progress)
 
 
 def verify(result: Result) -> Report:

@@ -1,0 +1,15 @@
+"""Solving: the `Solver` protocol, the driver behind `mmcopt.solve`, pairing, starts and the ladder.
+
+It may import bounds, modeling and what is below them; formulations and solvers it finds by name,
+through `mmcopt.registry` only. Public are the names below.
+"""
+
+from mmcopt.solving.driver import repr_solver, solve
+from mmcopt.solving.ladder import certify, tighten
+from mmcopt.solving.pairing import Fits, check_pair, fits, pairing_table, resolve_solver
+from mmcopt.solving.runs import Budget, Run, out_of_time, run
+from mmcopt.solving.solver import Progress, Solver
+
+__all__ = ["Budget", "Fits", "Progress", "Run", "Solver", "certify", "check_pair", "fits",
+           "out_of_time", "pairing_table", "repr_solver", "resolve_solver", "run", "solve",
+           "tighten"]

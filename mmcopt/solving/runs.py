@@ -1,0 +1,136 @@
+"""One restart of a solver: the loop, its limits, and the best that it leaves behind."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mmcopt.errors import BackendError
+from mmcopt.modeling.result import Status
+from mmcopt.solving.solver import Progress, Solver
+
+
+@dataclass
+class Budget:
+    """Limits of a run, shared with the runs inside it: steps, a deadline, and a stop signal."""
+
+    max_iter: float = math.inf
+    deadline: float = math.inf
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def within(self, max_iter: float) -> Budget:
+        """A budget of at most ``max_iter`` steps under the same deadline and signal."""
+        return Budget(max_iter, self.deadline, self.stop)
+
+    def spent(self, steps: int) -> Status | None:
+        """The limit that has been reached, if any."""
+        if self.stop.is_set():
+            return Status.INTERRUPTED
+        if steps >= self.max_iter:
+            return Status.ITERATION_LIMIT
+        if time.perf_counter() >= self.deadline:
+            return Status.TIME_LIMIT
+        return None
+
+
+@dataclass
+class Run:
+    """The best of one restart, and the state it ended in, from which some solvers can go on."""
+
+    value: float
+    point: Any
+    status: Status
+    steps: int
+    lower_bound: float | None = None
+    duals: Any = None
+    rows: list[dict[str, float]] = field(default_factory=list)
+    begin_seconds: float = 0.0
+    finish_seconds: float = 0.0
+    state: Any = None
+
+
+Record = Callable[[dict[str, float]], None]
+
+
+_enclosing = threading.local()  # the budget of the run that this thread is in
+
+
+def out_of_time() -> bool:
+    """Whether the run that this thread is in must stop: for steps that take long."""
+    budget: Budget | None = getattr(_enclosing, "budget", None)
+    return budget is not None and budget.spent(-1) is not None
+
+
+def run(solver: Solver, f: Any, init: Any, rng: np.random.Generator, budget: Budget | None = None,
+        record: Record | None = None, *, max_iter: float = math.inf) -> Run:
+    """Run one restart of a solver to its end: the loop behind `solve`, and for inner solvers.
+
+    Without a budget of its own a run inside a step shares the deadline and the stop signal of the
+    run around it, and takes up to ``max_iter`` steps. At least `begin` is always done. Ctrl-C sets
+    the stop signal, so that every run under it ends with its best point.
+    """
+    outer: Budget | None = getattr(_enclosing, "budget", None)
+    if budget is None:
+        budget = Budget(max_iter) if outer is None else outer.within(max_iter)
+    _enclosing.budget = budget
+    try:
+        return _loop(solver, f, init, rng, budget, record)
+    finally:
+        _enclosing.budget = outer
+
+
+def _loop(solver: Solver, f: Any, init: Any, rng: np.random.Generator, budget: Budget,
+          record: Record | None) -> Run:
+    best = Run(math.inf, None, Status.CONVERGED, 0)
+    started = time.perf_counter()
+    try:
+        progress = solver.begin(f, init, rng)
+        best.begin_seconds = time.perf_counter() - started
+        _keep(best, progress, solver.keeps_last)
+        while True:
+            # A solver that is done stays done; the limit matters only to one that is not.
+            status = solver.outcome(f, progress.state) or budget.spent(best.steps)
+            if status is not None:
+                break
+            progress = solver.step(f, progress.state, rng)
+            best.steps += 1
+            _keep(best, progress, solver.keeps_last)
+            if record is not None:
+                record({"iteration": best.steps, "objective": progress.value,
+                        "best": best.value, **progress.extras})
+        best.status = status
+    except (KeyboardInterrupt, np.linalg.LinAlgError) as e:
+        if isinstance(e, KeyboardInterrupt):
+            budget.stop.set()
+        best.status = Status.INTERRUPTED if budget.stop.is_set() else Status.FAILED
+        if best.point is None:
+            raise
+        return best  # the step may have left its state half changed, so nothing is built on it
+    closing = time.perf_counter()
+    best.state = progress.state
+    last = solver.finish(f, progress.state)
+    if last is not None:
+        _keep(best, last, solver.keeps_last)
+    if callable(best.point):
+        best.point = best.point()
+    best.finish_seconds = time.perf_counter() - closing
+    return best
+
+
+def _keep(best: Run, progress: Progress, last: bool = False) -> None:
+    if not math.isfinite(progress.value):
+        raise BackendError("the solver's objective is no longer finite; its last step broke down.")
+    if last or best.point is None or progress.value < best.value:
+        best.value = progress.value
+        # A lazy point may change with the state, so it is read now.
+        best.point = progress.point() if callable(progress.point) else progress.point
+    if progress.lower_bound is not None:
+        known = -math.inf if best.lower_bound is None else best.lower_bound
+        if progress.lower_bound > known or best.lower_bound is None:
+            best.lower_bound, best.duals = progress.lower_bound, progress.duals

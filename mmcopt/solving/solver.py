@@ -1,0 +1,97 @@
+"""`Solver`: how to begin and how to take one step; the driver does the rest."""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from mmcopt.capabilities import Capability
+from mmcopt.checks import check_fields
+from mmcopt.modeling import Formulation
+from mmcopt.modeling.result import Certificate, Result, Status
+from mmcopt.registry import register_solver
+
+if TYPE_CHECKING:
+    from mmcopt.solving.runs import Run
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What one step (or `begin`) leaves behind: the new state, a point and its objective.
+
+    ``point`` may be a function without arguments, called only when the point is wanted. ``duals``
+    are the dual point that proves ``lower_bound``.
+    """
+
+    state: Any
+    point: Any
+    value: float
+    lower_bound: float | None = None
+    extras: dict[str, float] = field(default_factory=dict)
+    duals: Any = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solver(ABC):
+    """A method: frozen hyper-parameters, and four functions that the driver calls.
+
+    ``needs`` is the whole contract with a problem. ``anytime`` solvers spend all of a time limit
+    on further restarts; the others stop when they have converged. ``keeps_last`` says that the
+    last point is the answer, not the lowest: that of a method whose points become feasible only in
+    the limit. ``small_matrices`` says that it factorises the same matrices over and over, which
+    several BLAS threads make slower unless there are many samples.
+    """
+
+    needs: ClassVar[tuple[type[Capability], ...]] = ()
+    anytime: ClassVar[bool] = False
+    keeps_last: ClassVar[bool] = False
+    small_matrices: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if not inspect.isabstract(cls) and not cls.__name__.startswith("_"):
+            register_solver(cls)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def refuses(self, f: Any) -> str | None:
+        """Why this solver cannot solve ``f``, in one clause; None when it can."""
+        for kind in self.needs:
+            if f.offer(kind) is None:
+                return (f"it needs {kind.__name__}, which this {type(f).__name__} "
+                        "does not offer.")
+        return None
+
+    def prepare(self, f: Any) -> None:
+        """Build what all restarts share and warm compiled loops, before the clock of the steps."""
+
+    @abstractmethod
+    def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
+        """Start at ``init`` (a point of ``f``), or at random when it is None."""
+
+    @abstractmethod
+    def step(self, f: Any, state: Any, rng: np.random.Generator) -> Progress:
+        """Do one unit of work of a fixed size."""
+
+    def outcome(self, f: Any, state: Any) -> Status | None:
+        """None to go on, or the status to stop with."""
+        return None
+
+    def finish(self, f: Any, state: Any) -> Progress | None:
+        """Last improvement after the loop (a polish), or None."""
+        return None
+
+    def certificate(self, f: Any, run: Run) -> Certificate | None:
+        """A bound that the best run has proved, or None to take the cheap ones."""
+        return None if run.duals is None else Certificate("own", {}, run.duals, f)
+
+    def solve(self, problem: Formulation, **options: Any) -> Result:
+        """Solve a problem; the options are those of `mmcopt.solve`."""
+        from mmcopt.solving.driver import solve
+
+        return solve(problem, self, **options)
