@@ -6,7 +6,6 @@ import itertools
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.capabilities import (
     Bounded,
@@ -27,11 +26,10 @@ from mmcopt.margins.cut_models import LabelCuts, PairCuts, PaperCuts, balanced, 
 from mmcopt.margins.ridge import Ridge
 from mmcopt.modeling import Formulation, Statement, cached
 from mmcopt.registry import formulation, solver
+from mmcopt.types import Floats, Ints
 
-Floats = NDArray[Any]
-Ints = NDArray[np.int64]
 COLLAPSED = 0.98  # of the trivial objective, from which a solution says next to nothing
-FEW = 200  # one class in so many samples is a class of next to none
+TINY_CLASS = 200  # one class in so many samples is a class of next to none
 
 
 class CPM3C(Formulation):
@@ -245,7 +243,7 @@ class CPM3C(Formulation):
             lost = plural(int((found == 0).sum()), "class")
             return (f"{lost} of {self.n_clusters} lost all samples; ask for fewer clusters, give a "
                     "size_floor, or start from init='kmeans'.")
-        if found.min() <= max(1, self.n / FEW) and self.n >= 20 * self.n_clusters:
+        if found.min() <= max(1, self.n / TINY_CLASS) and self.n >= 20 * self.n_clusters:
             return (f"a class holds only {plural(int(found.min()), 'sample')} of {self.n}; rows "
                     "that are far from all others may hold it: look at the scale of the features, "
                     "or give a size_floor.")

@@ -6,7 +6,6 @@ from abc import abstractmethod
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.capabilities import Bounded, ConvexProgram, CutRisk, Program
 from mmcopt.checks import encode_labels
@@ -17,9 +16,8 @@ from mmcopt.linalg import UNIT
 from mmcopt.margins import Hinge, Logistic, SquaredHinge
 from mmcopt.margins.cut_models import LabelCuts, PairCuts
 from mmcopt.modeling import Statement
+from mmcopt.types import Floats, Ints
 
-Floats = NDArray[Any]
-Ints = NDArray[np.int64]
 LARGEST = 1e100  # dual weight that is taken as it is
 
 

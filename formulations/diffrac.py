@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.capabilities.matrices import Dense, LowRank, Symmetric
@@ -15,9 +14,7 @@ from mmcopt.constraints import Sizes
 from mmcopt.formulations.least_squares import Contracted, LeastSquares
 from mmcopt.kernels import Gaussian, Linear
 from mmcopt.modeling import Statement, cached
-
-Floats = NDArray[Any]
-Ints = NDArray[np.int64]
+from mmcopt.types import Floats, Ints
 
 
 class Diffrac(LeastSquares):

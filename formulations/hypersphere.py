@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.capabilities import Bounded, ConvexProgram, Program, SimplexDual
 from mmcopt.checks import plural, real
@@ -15,9 +14,7 @@ from mmcopt.kernels import Gaussian, Linear
 from mmcopt.kernels.on_demand import kernel_root
 from mmcopt.modeling import Statement
 from mmcopt.modeling.domain_problem import PLAIN, KernelDomain
-
-Floats = NDArray[Any]
-Ints = NDArray[np.int64]
+from mmcopt.types import Floats, Ints
 
 
 class Hypersphere(KernelDomain):

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.capabilities import InnerFit, LabelQuadratic, Refit
 from mmcopt.capabilities.matrices import Dense, LowRank, Symmetric
@@ -17,9 +16,8 @@ from mmcopt.formulations.least_squares_fit import LeastSquaresFit
 from mmcopt.kernels import Gaussian, Linear, Precomputed, as_kernel
 from mmcopt.linalg import require_psd, spd_inverse
 from mmcopt.modeling import Formulation, Statement, cached
+from mmcopt.types import Floats, Ints
 
-Floats = NDArray[Any]
-Ints = NDArray[np.int64]
 SINGLE = 2.0**-10  # lam per unit of kernel diagonal from which float32 finds the same labels
 
 

@@ -6,7 +6,6 @@ import math
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.capabilities import Bounded, ConvexProgram, LinearSystem, Program
 from mmcopt.checks import data_matrix, encode_labels, integer, real
@@ -14,9 +13,7 @@ from mmcopt.errors import DataError
 from mmcopt.kernels import Gaussian, as_kernel
 from mmcopt.linalg import UNIT
 from mmcopt.modeling import Formulation, Statement, cached
-
-Floats = NDArray[Any]
-Ints = NDArray[np.int64]
+from mmcopt.types import Floats, Ints
 
 
 class LeastSquaresFit(Formulation):

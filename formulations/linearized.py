@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.formulations.crammer_singer import CrammerSinger, GivenLabels
 from mmcopt.formulations.machine import MultipleKernelMachine
 from mmcopt.linalg import UNIT
 from mmcopt.margins.cut_models import HeldCuts, PairCuts
-
-Floats = NDArray[Any]
-Ints = NDArray[np.int64]
+from mmcopt.types import Floats, Ints
 
 
 class _Linearized(GivenLabels):

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.formulations.crammer_singer import GivenLabels
 from mmcopt.formulations.mkc import MKC, PLAIN
 from mmcopt.kernels import Gaussian, Linear, Polynomial
-
-Floats = NDArray[Any]
+from mmcopt.types import Floats
 
 
 class MultipleKernelMachine(GivenLabels, MKC):

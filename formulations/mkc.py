@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.capabilities import KernelMargin
 from mmcopt.checks import Rule, plural, real
@@ -16,9 +15,8 @@ from mmcopt.kernels import Gaussian, Kernel, Linear, Polynomial, as_kernel
 from mmcopt.kernels.features import Features, KernelFeatures, StackedFeatures
 from mmcopt.margins import Hinge
 from mmcopt.modeling import Statement, cached
+from mmcopt.types import Floats
 
-Floats = NDArray[Any]
-Ints = NDArray[np.int64]
 SPARSE = Rule("a list of at least one kernel", lambda v: isinstance(v, Sequence) and len(v) > 0)
 PLAIN = (Linear(), Polynomial(2), Gaussian(width=0.5))
 

@@ -6,7 +6,6 @@ import math
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.capabilities import (
     Bounded,
@@ -27,10 +26,9 @@ from mmcopt.margins import Hinge
 from mmcopt.margins.cut_models import DomainCuts
 from mmcopt.modeling import Statement, cached
 from mmcopt.modeling.domain_problem import PLAIN, KernelDomain
+from mmcopt.types import Floats, Ints
 
-Floats = NDArray[Any]
-Ints = NDArray[np.int64]
-SMALL = 2000  # samples up to which the eigenvectors of a kernel matrix are features
+EIGENVECTOR_SAMPLES = 2000  # samples up to which the eigenvectors of a kernel matrix are features
 LARGE = 5000  # samples up to which c_min is computed for a warning
 
 
@@ -173,7 +171,7 @@ class OneClassHinge(KernelDomain):
     def offer(self, kind: type[Any]) -> Any:
         if kind is BoxDual:
             return BoxDual(self.upper, self.rows)
-        if kind is CutRisk and (self.n <= SMALL or self.rows.features is not None):
+        if kind is CutRisk and (self.n <= EIGENVECTOR_SAMPLES or self.rows.features is not None):
             return CutRisk(self.features, 1, 1.0 / self.C, self._cuts, bound=self._bound,
                               point=lambda W, a: a, weights=self._weights, scale=self.C)
         if kind is Subgradient:

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from mmcopt.checks import data_matrix, integer, read_only
 from mmcopt.errors import DataError
+from mmcopt.types import Floats, Ints
 
-Floats = NDArray[Any]
-Ints = NDArray[np.int64]
 GRID = 3  # features up to which cells are cubes of a grid
 FINEST = 2.0**50  # cubes along the longest side at most
 TABLE = 4_000_000  # cubes that are numbered in a table; in more they are hashed and sorted

@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.checks import real
 from mmcopt.errors import InfeasibleError, ParameterError
-
-Ints = NDArray[np.int64]
+from mmcopt.types import Ints
 
 
 @dataclass(frozen=True)

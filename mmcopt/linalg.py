@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.errors import BackendError, DataError
+from mmcopt.types import Floats
 
-Floats = NDArray[Any]
 UNIT = 2.0**-53  # unit round-off of float64
 
 

@@ -12,9 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mmcopt.checks import data_matrix, encode_labels
 from mmcopt.errors import DataError
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from mmcopt.types import Floats, Ints
 
 __all__ = [
     "accuracy",

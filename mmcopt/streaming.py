@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.assignment import Assignment, graph
 from mmcopt.checks import data_matrix, integer, read_only, real
@@ -14,8 +13,8 @@ from mmcopt.kernels import Gaussian
 from mmcopt.kernels.on_demand import Gaussians
 from mmcopt.modeling import Formulation
 from mmcopt.registry import formulation
+from mmcopt.types import Floats
 
-Floats = NDArray[Any]
 ROWS = 65_536  # of the stream that are converted at a time
 STEPS = 3  # of the fixed-point map, from the border of the domain to its inside
 

@@ -1,3 +1,5 @@
-"""Numbers that several modules must agree on: what counts as feasible, certified, or a rise."""
+"""Numbers that several modules must agree on: what is feasible, certified, or a rise."""
 
+FEASIBLE = 1e-6  # violations up to this count as feasible
+CERTIFIED_GAP = 1e-4  # relative gap at which an answer counts as proved optimal
 RISE = 1e-10  # relative rise of the objective between two masters that counts as one

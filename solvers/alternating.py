@@ -6,17 +6,16 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.capabilities import Capability, Refit
 from mmcopt.checks import choice, flag, hyper, integer, real
-from mmcopt.modeling.result import FEASIBLE, Status
+from mmcopt.modeling.result import Status
 from mmcopt.solvers.cutting_plane import CuttingPlane
 from mmcopt.solvers.steepest_descent import SteepestDescent
 from mmcopt.solving import Progress, Solver, out_of_time, run
+from mmcopt.tolerances import FEASIBLE
+from mmcopt.types import Floats, Ints
 
-Floats = NDArray[Any]
-Ints = NDArray[np.int64]
 RELAXED = 1.6  # over-relaxation of the splitting
 INNER = CuttingPlane(epsilon=1e-4)  # for the convex problem of the last labels
 

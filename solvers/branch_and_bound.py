@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.bounds import enumeration
 from mmcopt.bounds.decision_tree import ENUMERATED, Decision, decided, inherited, lift_of
@@ -23,10 +22,10 @@ from mmcopt.solvers.memetic import Memetic
 from mmcopt.solvers.regularized_dual import RegularizedDual
 from mmcopt.solving import Progress, Run, Solver, out_of_time, run
 from mmcopt.solving.label_search import start_labels
+from mmcopt.types import Ints
 
-Ints = NDArray[np.int64]
 CHUNK = 4  # steps of the inner solver in a step of this one
-SMALL = 4e-3  # factor of the first alpha from which the root may be judged
+JUDGED_ALPHA = 4e-3  # factor of the first alpha from which the root may be judged
 LATER = 0.02  # factor of the first alpha at nodes that begin at their parent's duals
 
 
@@ -219,7 +218,7 @@ class BranchAndBound(Solver):
             return
         limit = self.root_rounds if at.node == 0 else self.node_rounds
         slow = gain * (4 if at.node == 0 else 1) < 0.1 * (cutoff - at.bound)
-        if at.node == 0 and at.state.alpha > SMALL * at.alpha:
+        if at.node == 0 and at.state.alpha > JUDGED_ALPHA * at.alpha:
             slow = False  # a large alpha says little about what the root can reach
         if (slow or at.rounds >= limit) and not out_of_time():
             self._improve(lq, state, at, rng)

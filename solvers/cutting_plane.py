@@ -7,18 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.capabilities import Capability, CutRisk
 from mmcopt.checks import choice, hyper, integer, real
 from mmcopt.kernels.features import Features
 from mmcopt.margins import Hinge, SquaredHinge
 from mmcopt.margins.cut_models import PairCuts, balanced
-from mmcopt.modeling.result import FEASIBLE, Status
+from mmcopt.modeling.result import Status
 from mmcopt.solving import Progress, Solver
-from mmcopt.tolerances import RISE
+from mmcopt.tolerances import FEASIBLE, RISE
+from mmcopt.types import Floats
 
-Floats = NDArray[Any]
 MASTERS = ("ecos", "scs", "cvxopt", "clarabel", "osqp", "daqp")
 SPENT = 1e-3  # of the violation at which it ends, at which cuts have no more to say
 INNER_GAP, INNER_STEPS = 1e-10, 500  # of a master with blocks

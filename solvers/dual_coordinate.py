@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from mmcopt.capabilities import BoxDual, Capability
 from mmcopt.checks import hyper, integer, optional, real, require_memory
@@ -15,9 +14,8 @@ from mmcopt.kernels.on_demand import KernelRows
 from mmcopt.linalg import UNIT
 from mmcopt.modeling.result import Status
 from mmcopt.solving import Progress, Solver, out_of_time
+from mmcopt.types import Floats, Ints
 
-Floats = NDArray[Any]
-Ints = NDArray[np.int64]
 MOST = 3000  # samples of a working set, unless more are asked for
 THINNING = 8  # a start is solved on one sample in so many,
 SMALLEST = 400  # again and again while there are more than this

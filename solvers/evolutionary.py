@@ -14,9 +14,9 @@ from mmcopt.modeling.result import Status
 from mmcopt.solving import Progress
 from mmcopt.solving.factor_search import FactorBoard, factor_start, on_factor, working_factor
 from mmcopt.solving.label_search import LabelSearch, random_state, start_labels, working_matrix
+from mmcopt.types import Ints
 
 GENERATIONS = 200  # of one driver step
-Ints = NDArray[np.int64]
 
 
 @dataclass

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.bounds.label_lift import Lift, require_room
 from mmcopt.capabilities import Capability
 from mmcopt.checks import hyper, integer, real
 from mmcopt.errors import BackendError
+from mmcopt.linalg import cholesky_succeeds, spd_inverse
 from mmcopt.modeling.result import Status
 from mmcopt.solving import Progress, Solver
+from mmcopt.types import Floats
 
-Floats = NDArray[Any]
 BACK = 0.95  # share of the way to the boundary
 
 
@@ -168,8 +168,6 @@ class InteriorPoint(Solver):
 
 
 def _inverse(Z: Floats) -> Floats:
-    from mmcopt.linalg import spd_inverse
-
     return np.asarray(spd_inverse(Z.copy()))
 
 
@@ -184,8 +182,6 @@ def _solve(M: Floats, right: Floats) -> Floats:
 
 def _step_length(A: Floats, dA: Floats) -> float:
     """The share of a step that leaves A positive definite, at most 1, by halving Cholesky tests."""
-    from mmcopt.linalg import cholesky_succeeds
-
     step = 1.0
     for _ in range(60):
         if cholesky_succeeds(A + step * dA):

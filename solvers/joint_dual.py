@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mmcopt.bounds import violated_cuts
 from mmcopt.bounds.label_lift import Cuts, Lift
 from mmcopt.bounds.label_weight_lift import JointLift
 from mmcopt.capabilities import Capability
@@ -16,9 +16,9 @@ from mmcopt.modeling.result import Status
 from mmcopt.solvers.margin_barrier import MarginBarrier
 from mmcopt.solvers.regularized_dual import DualSpace, positive_part
 from mmcopt.solving import Progress, Solver, out_of_time, run
+from mmcopt.types import Floats
 
-Floats = NDArray[Any]
-LEAST = 2e-3  # violations of triangles below this are not cut off
+LEAST_VIOLATION = 2e-3  # violations of triangles below this are not cut off
 
 
 @dataclass
@@ -129,13 +129,11 @@ class JointDual(Solver):
 
     def _recut(self, lift: Lift, state: _Dual) -> int:
         """Drop cuts whose multiplier is 0, add violated ones; the number added."""
-        from mmcopt.bounds import violated_cuts
-
         duals = state.space.unpack(state.z)
         keep = duals["g"] > 1e-8 * max(float(duals["g"].max(initial=0.0)), 1e-300)
         old = state.space.cuts.take(keep)
         most = max(10, int(self.cuts_per_node * lift.m))
-        cuts = old.join(violated_cuts.violated(lift, state.X, most, least=LEAST))
+        cuts = old.join(violated_cuts.violated(lift, state.X, most, least=LEAST_VIOLATION))
         fresh = len(cuts) - len(old)
         duals.update(g=np.append(duals["g"][keep], np.zeros(fresh)), triangles=cuts.triangles,
                      cliques=cuts.cliques)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.bounds.multi_kernel_lift import KernelLift, correlation, norm
 from mmcopt.capabilities import Capability
@@ -15,11 +14,11 @@ from mmcopt.checks import hyper, integer, real, require_memory
 from mmcopt.linalg import UNIT, spd_inverse
 from mmcopt.modeling.result import Status
 from mmcopt.solving import Progress, Solver, out_of_time
+from mmcopt.types import Floats
 
-Floats = NDArray[Any]
 CENTRED = 1e-3  # Newton decrement, over the root of the weight, at which the weight falls
 NEAR = 0.1  # the same, below which whole steps are taken, as values differ by rounding alone
-LEAST = 1e-13  # weight of the barrier below which nothing is gained
+LEAST_BARRIER = 1e-13  # weight of the barrier below which nothing is gained
 
 
 @dataclass
@@ -151,7 +150,7 @@ class KernelBarrier(Solver):
         state.steps += moved
         progress = self._progress(f, lift, state)
         state.mu *= self.shrink
-        state.stuck = state.mu < LEAST / lift.n
+        state.stuck = state.mu < LEAST_BARRIER / lift.n
         return progress
 
     def outcome(self, f: Any, state: _Dual) -> Status | None:

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.bounds.label_hull import LabelHull
 from mmcopt.capabilities import Capability
 from mmcopt.checks import hyper, integer, real
 from mmcopt.modeling.result import Status
 from mmcopt.solving import Progress, Solver
+from mmcopt.types import Floats
 
-Floats = NDArray[Any]
 COUNTS = 1e-6  # weight in the mixture from which a labeling counts
 
 

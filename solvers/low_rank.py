@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.bounds.label_lift import Lift
 from mmcopt.capabilities import Capability
 from mmcopt.checks import hyper, integer, optional, real
 from mmcopt.modeling.result import Status
 from mmcopt.solving import Progress, Solver
+from mmcopt.types import Floats
 
-Floats = NDArray[Any]
 SWEEPS = 5  # sweeps of a driver step
 CHECK = 4  # driver steps between two bounds
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.bounds.weight_lift import MarginLift
 from mmcopt.capabilities import Capability
@@ -15,8 +14,8 @@ from mmcopt.checks import hyper, integer, real
 from mmcopt.linalg import UNIT
 from mmcopt.modeling.result import Status
 from mmcopt.solving import Progress, Solver
+from mmcopt.types import Floats
 
-Floats = NDArray[Any]
 DIRECT = 1000  # samples up to which Newton systems are factorised, beyond which they are iterated
 BACK = 0.95  # share of the way to the boundary of the cone
 ROUNDS = 3  # of a start within a balance

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.bounds import enumeration
 from mmcopt.capabilities import LabelQuadratic
@@ -19,8 +18,8 @@ from mmcopt.solvers.stochastic_descent import StochasticDescent
 from mmcopt.solvers.tabu import Tabu
 from mmcopt.solving import Progress, Run, run
 from mmcopt.solving.label_search import ONE_LABELING, LabelSearch, new_board, start_labels
+from mmcopt.types import Ints
 
-Ints = NDArray[np.int64]
 SIMILAR = 0.99  # adjusted Rand index above which two members count as the same
 SMOOTHED = 0.5  # share of the children that begin on a smoothed level
 BLOCK_STARTS = 3  # random starts of the search over blocks, besides the better parent

@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mmcopt.bounds import violated_cuts
 from mmcopt.bounds.label_lift import Cuts, Duals, Lift, orthogonal, require_room
 from mmcopt.capabilities import Capability
 from mmcopt.checks import hyper, integer, optional, real
 from mmcopt.linalg import largest_eigenvalue
 from mmcopt.modeling.result import Status
 from mmcopt.solving import Progress, Solver, out_of_time
+from mmcopt.types import Floats
 
-Floats = NDArray[Any]
-LEAST = 2e-3  # violations below this part of the diagonal are not cut off
+LEAST_VIOLATION = 2e-3  # violations below this part of the diagonal are not cut off
 MEMORY = 15  # pairs of the quasi-Newton matrix
 SINGLE = 800  # nodes from which eigenvalues are computed in float32; the bound never is
 
@@ -264,8 +264,6 @@ class RegularizedDual(Solver):
         return self.target is not None and lift.base - lift.scale * state.upper >= self.target
 
     def _violated(self, lift: Lift, X: Floats, least: float = 0.02) -> Cuts:
-        from mmcopt.bounds import violated_cuts
-
         most = max(10, int(self.cuts_per_node * lift.m))
         return violated_cuts.violated(lift, X, most, least=least * lift.top)
 
@@ -277,7 +275,7 @@ class RegularizedDual(Solver):
         old = space.cuts.take(keep)
         cuts = old.join(self._violated(lift, state.X, state.least))
         if len(cuts) - len(old) < lift.m:
-            state.least = max(LEAST, state.least / 2)
+            state.least = max(LEAST_VIOLATION, state.least / 2)
         duals.update(g=_spread(duals["g"][keep], old, cuts), triangles=cuts.triangles,
                      cliques=cuts.cliques)
         state.space = DualSpace(lift, cuts)

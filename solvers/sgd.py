@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.capabilities import Bounded, Capability, MarginRisk, Subgradient
 from mmcopt.checks import choice, hyper, integer, optional, real, require_memory
@@ -14,10 +13,9 @@ from mmcopt.kernels.on_demand import KernelRows
 from mmcopt.modeling.result import Status
 from mmcopt.solvers import sgd_margins as margins
 from mmcopt.solving import Progress, Solver
+from mmcopt.types import Floats, Ints
 
-Floats = NDArray[Any]
-Ints = NDArray[np.int64]
-LEAST = 256  # rounds of a step
+LEAST_ROUNDS = 256  # rounds of a step
 
 
 @dataclass
@@ -111,7 +109,7 @@ class SGD(Solver):
         if isinstance(state, margins.Walk):
             return self._walk(f, state, rng)
         offer, n = f.offer(Subgradient), f.n
-        rounds = max(LEAST, n)
+        rounds = max(LEAST_ROUNDS, n)
         if self.draw == "shuffled":
             picks = np.concatenate([rng.permutation(n) for _ in range(-(-rounds // n))])
         elif np.ptp(offer.share) > 0:

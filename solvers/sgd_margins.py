@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.capabilities import MarginRisk
 from mmcopt.margins.cut_models import top_two
 from mmcopt.modeling.result import Status
+from mmcopt.types import Floats, Ints
 
-Floats = NDArray[Any]
-Ints = NDArray[np.int64]
-LEAST = 64  # rounds of a step
+LEAST_ROUNDS = 64  # rounds of a step
 FIRST = 2.0  # over the first step, for rows of length 1
 BURN = 4  # times the delay, rounds before which nothing counts as settled
 
@@ -93,9 +91,9 @@ def play(risk: MarginRisk, walk: Walk, batches: Ints) -> None:
 
 
 def batches(n: int, size: int, shuffled: bool, rng: np.random.Generator) -> Ints:
-    """The rows of each round of a pass, of which there are `LEAST` at least."""
+    """The rows of each round of a pass, of which there are `LEAST_ROUNDS` at least."""
     size = min(size, n)
-    rounds = max(LEAST, -(-n // size))
+    rounds = max(LEAST_ROUNDS, -(-n // size))
     if not shuffled:
         return rng.integers(n, size=(rounds, size))
     orders = [rng.permutation(n) for _ in range(-(-rounds * size // n))]

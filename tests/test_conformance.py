@@ -33,7 +33,8 @@ from mmcopt.formulations import (
 )
 from mmcopt.kernels import Linear
 from mmcopt.modeling import Formulation
-from mmcopt.modeling.result import FEASIBLE, Status
+from mmcopt.modeling.result import Status
+from mmcopt.tolerances import FEASIBLE
 
 EXACT = {"BruteForce", "Memetic", "BranchAndBound"}  # must find the optimum of every tiny instance
 SOLVERS = registry.solvers()

@@ -6,18 +6,18 @@ import dataclasses
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.bounds import certificates
+from mmcopt.bounds.label_lift import partition_lift
+from mmcopt.bounds.labels_from_matrix import rounded
 from mmcopt.bounds.relaxation import Relaxation
 from mmcopt.capabilities import Bounded, ConvexProgram, LabelQuadratic, Program
 from mmcopt.constraints import square_sums
 from mmcopt.formulations.diffrac import Diffrac
 from mmcopt.formulations.least_squares import LeastSquares
 from mmcopt.modeling import Statement, cached
+from mmcopt.types import Floats, Ints
 
-Floats = NDArray[Any]
-Ints = NDArray[np.int64]
 FAR = 1e6  # the t of clusters of equal size, where the best one is infinite, in eigenvalues of W
 
 
@@ -127,9 +127,6 @@ class Eigenvalue(Relaxation):
         return np.asarray((M - 1.0 / self.lq.k) * np.outer(self.v, self.v))
 
     def recover(self, point: Floats) -> Ints:
-        from mmcopt.bounds.label_lift import partition_lift
-        from mmcopt.bounds.labels_from_matrix import rounded
-
         lq = self.lq
         # A lift that merges no nodes: X has one row for each.
         free = partition_lift(dataclasses.replace(lq, fixed=None, apart=None))

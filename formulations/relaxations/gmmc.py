@@ -6,7 +6,6 @@ import math
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.capabilities import Capability, LiftedMargin
 from mmcopt.checks import real
@@ -14,8 +13,7 @@ from mmcopt.formulations.cpm3c import CPM3C
 from mmcopt.formulations.relaxations.lifted import Lifted
 from mmcopt.linalg import UNIT
 from mmcopt.modeling import Statement, cached
-
-Floats = NDArray[Any]
+from mmcopt.types import Floats
 
 
 class GMMC(Lifted):

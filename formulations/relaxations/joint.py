@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mmcopt.bounds import violated_cuts
 from mmcopt.bounds.label_lift import Cuts
 from mmcopt.bounds.label_weight_lift import JointLift
 from mmcopt.bounds.relaxation import Relaxation
@@ -16,9 +16,8 @@ from mmcopt.formulations.cpm3c import CPM3C
 from mmcopt.formulations.relaxations.lifted import Lifted
 from mmcopt.kernels import Gaussian
 from mmcopt.modeling import Statement, cached
+from mmcopt.types import Floats, Ints
 
-Floats = NDArray[Any]
-Ints = NDArray[np.int64]
 SIGNS = ((-1, -1, -1), (1, 1, -1), (1, -1, 1), (-1, 1, 1))
 
 
@@ -71,8 +70,6 @@ class XuMMC(Relaxation):
         return float(self.joint.machine(np.asarray(point))[0])
 
     def violation(self, point: Floats) -> float:
-        from mmcopt.bounds import violated_cuts
-
         Y, joint = np.asarray(point), self.joint
         worst = max(0.0, -float(np.linalg.eigvalsh(Y)[0]), float(np.abs(np.diagonal(Y) - 1).max()))
         return max(worst, violated_cuts.worst(joint.at(np.ones(self.n), 0.0), Y)) if self.cuts \

@@ -7,7 +7,6 @@ import itertools
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.bounds import violated_cuts
 from mmcopt.bounds.label_hull import LabelHull
@@ -18,10 +17,9 @@ from mmcopt.formulations.cpm3c import CPM3C
 from mmcopt.formulations.relaxations.joint import XuMMC
 from mmcopt.kernels import Gaussian
 from mmcopt.modeling import Statement, cached
+from mmcopt.types import Floats, Ints
 
-Floats = NDArray[Any]
-Ints = NDArray[np.int64]
-FEW = 11  # samples up to which all labelings are written out
+ALL_LABELINGS = 11  # samples up to which all labelings are written out
 
 
 class LGMMC(XuMMC):
@@ -81,7 +79,7 @@ class LGMMC(XuMMC):
     def offer(self, kind: type[Any]) -> Any:
         if kind is LabelHull:
             return self.hull
-        if kind is ConvexProgram and self.n <= FEW:
+        if kind is ConvexProgram and self.n <= ALL_LABELINGS:
             return ConvexProgram(lambda cuts: dataclasses.replace(
                 self.program, duals=lambda: self.hull.duals(self.program.duals()["a"])))
         return Bounded(self.bound, trivial=0.0) if kind is Bounded else None

@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mmcopt.bounds.labels_from_matrix import kmeans
 from mmcopt.bounds.relaxation import Relaxation
 from mmcopt.bounds.weight_lift import MarginLift, margin_lift
 from mmcopt.capabilities import Capability, LiftedMargin, Program
 from mmcopt.formulations.cpm3c import CPM3C
 from mmcopt.kernels import Gaussian
 from mmcopt.modeling import Statement, cached
+from mmcopt.types import Floats, Ints
 
-Floats = NDArray[Any]
-Ints = NDArray[np.int64]
 TRIES = 8  # labels drawn in `recover`
 
 
@@ -83,8 +82,6 @@ class Lifted(Relaxation):
 
     def rounded(self, V: Floats) -> Ints:
         """The best labels of vectors of the samples, by falling length of the columns."""
-        from mmcopt.bounds.labels_from_matrix import _kmeans
-
         k, n, rng = self.n_clusters, self.n, np.random.default_rng(0)
         best, value = np.arange(n) % k, (True, np.inf)
         for index in range(TRIES):
@@ -93,7 +90,7 @@ class Lifted(Relaxation):
                     else rng.standard_normal(V.shape[1])
                 c = (V @ direction < 0).astype(np.int64)
             else:
-                c = _kmeans(V[:, :k], np.ones(n), k, rng).astype(np.int64)
+                c = kmeans(V[:, :k], np.ones(n), k, rng).astype(np.int64)
             c = self._filled(c, V[:, :k], rng)
             near = self.problem.from_labels(c)
             found = (self.problem.violation(near) > 0, self.problem.objective(near))

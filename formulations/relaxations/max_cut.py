@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.bounds.label_lift import Lift, binary_lift
 from mmcopt.bounds.relaxation import LiftedRelaxation
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.formulations.least_squares import LeastSquares
 from mmcopt.modeling import Statement
-
-Ints = NDArray[np.int64]
+from mmcopt.types import Ints
 
 
 class MaxCut(LiftedRelaxation):

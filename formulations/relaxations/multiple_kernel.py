@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.bounds.multi_kernel_lift import KernelLift, correlation, kernel_lift, norm
 from mmcopt.capabilities import Capability, KernelMargin, Program
@@ -13,9 +12,7 @@ from mmcopt.formulations.mkc import MKC
 from mmcopt.formulations.relaxations.lifted import Lifted
 from mmcopt.kernels import Gaussian, Linear, Polynomial
 from mmcopt.modeling import Statement, cached
-
-Floats = NDArray[Any]
-Ints = NDArray[np.int64]
+from mmcopt.types import Floats, Ints
 
 
 class MKCLift(Lifted):

@@ -6,7 +6,6 @@ import itertools
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.bounds.label_lift import Lift, partition_lift
 from mmcopt.bounds.relaxation import LiftedRelaxation
@@ -14,8 +13,7 @@ from mmcopt.capabilities import LabelQuadratic
 from mmcopt.constraints import square_sums
 from mmcopt.formulations.least_squares import LeastSquares
 from mmcopt.modeling import Statement
-
-Ints = NDArray[np.int64]
+from mmcopt.types import Ints
 
 
 class Partition(LiftedRelaxation):

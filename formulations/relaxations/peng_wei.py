@@ -6,8 +6,8 @@ import math
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mmcopt.bounds.labels_from_matrix import kmeans
 from mmcopt.bounds.relaxation import Relaxation
 from mmcopt.capabilities import LabelQuadratic, Program
 from mmcopt.errors import BackendError
@@ -15,9 +15,8 @@ from mmcopt.formulations.diffrac import Diffrac
 from mmcopt.formulations.least_squares import LeastSquares
 from mmcopt.linalg import UNIT, proved_psd_shift
 from mmcopt.modeling import Statement, cached
+from mmcopt.types import Floats, Ints
 
-Floats = NDArray[Any]
-Ints = NDArray[np.int64]
 TRIES, ROUNDS = 8, 20  # starts of k-means, and rounds of Lloyd's iteration in feature space
 
 
@@ -94,12 +93,10 @@ class PengWei(Relaxation):
     def recover(self, point: Floats) -> Ints:
         from scipy.optimize import linear_sum_assignment
 
-        from mmcopt.bounds.labels_from_matrix import _kmeans
-
         lq, k, rng = self.problem.offer(LabelQuadratic), self.n_clusters, np.random.default_rng(0)
         w, V = np.linalg.eigh(np.asarray(point))
         V = V[:, -k:] * np.sqrt(np.maximum(w[-k:], 0.0))
-        drawn = [self._lloyd(_kmeans(V, np.ones(self.n), k, rng)) for _ in range(TRIES)]
+        drawn = [self._lloyd(kmeans(V, np.ones(self.n), k, rng)) for _ in range(TRIES)]
         c = lq.reduce(min(drawn, key=self.kmeans_cost))
         held = np.flatnonzero(lq.fixed >= 0)
         agree = np.zeros((k, k))

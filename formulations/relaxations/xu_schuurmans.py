@@ -6,7 +6,6 @@ import math
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.bounds.relaxation import Relaxation
 from mmcopt.bounds.weight_lift import margin_lift
@@ -17,9 +16,8 @@ from mmcopt.formulations.relaxations.lifted import Lifted
 from mmcopt.kernels import Gaussian
 from mmcopt.linalg import UNIT, proved_psd_shift
 from mmcopt.modeling import Statement, cached
+from mmcopt.types import Floats, Ints
 
-Floats = NDArray[Any]
-Ints = NDArray[np.int64]
 STEPS, CLOSED = 20_000, 1e-12  # of the accelerated gradient: at most, and the gap at which it ends
 
 

@@ -27,7 +27,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.assignment.domain import (
     Domain,
@@ -41,10 +40,8 @@ from mmcopt.assignment.domain import (
 from mmcopt.assignment.peaks import LevelTree, build, least_size
 from mmcopt.checks import choice, data_matrix, flag, integer, optional, plural, real
 from mmcopt.errors import DataError, ParameterError
+from mmcopt.types import Bools, Floats, Ints
 
-Floats = NDArray[Any]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 NEIGHBOURS = 10
 STEPS, STILL, SAME = 5000, 1e-9, 1e-3  # of trajectories, the lengths in units of 1 / sqrt(gamma)
 SAMPLE = 5000  # samples whose neighbours tell a gamma

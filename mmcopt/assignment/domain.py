@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from mmcopt.checks import is_sparse, require_memory
 from mmcopt.errors import DataError
+from mmcopt.kernels import Precomputed
 from mmcopt.kernels.on_demand import Gaussians
+from mmcopt.types import Floats, Ints
 
-Floats = NDArray[Any]
-Ints = NDArray[np.int64]
 SPACING = 0.1  # of two sample points, in units of 1 / sqrt(gamma)
 FEWEST, MOST = 3, 50  # sample points of a segment
 GOLDEN = 0.6180339887498949
@@ -199,8 +199,6 @@ class Domain:
 
 
 def _dense(problem: Any) -> Floats:
-    from mmcopt.kernels import Precomputed
-
     if any(isinstance(leaf, Precomputed) for leaf in problem.kernel._leaves()):
         raise DataError("clusters are parts of the space of the features, which a Precomputed "
                         "kernel does not show; give the features and a kernel of them.")

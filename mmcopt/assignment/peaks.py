@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.assignment.domain import Domain, bridges, by_size, joined, lengths, neighbour_edges
 from mmcopt.checks import integer, plural
 from mmcopt.errors import ParameterError
+from mmcopt.types import Floats, Ints
 
-Floats = NDArray[Any]
-Ints = NDArray[np.int64]
 FLOOR = -1.0  # f infinitely far from all samples, for kernels that vanish there
 BUMP = 0.01  # persistence from which a peak is listed
 NOTHING = 0.1  # persistence up to which a second peak is no reason for two clusters

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from mmcopt.bounds import enumeration
+from mmcopt.bounds.decision_tree import tree_bound
 from mmcopt.capabilities import Bounded, LabelQuadratic
 from mmcopt.checks import encode_labels
 from mmcopt.constraints import square_sums
@@ -22,11 +23,11 @@ from mmcopt.linalg import UNIT, largest_eigenvalue, proved_psd_shift
 from mmcopt.modeling import Formulation
 from mmcopt.modeling.result import Certificate, Check, Report, Result, Status
 from mmcopt.registry import relaxations
+from mmcopt.tolerances import CERTIFIED_GAP
 
 # What NumPy raises on points and duals that are not of the problem's form: forged, or of a file.
 MALFORMED = (ValueError, IndexError, KeyError, TypeError, AttributeError, ArithmeticError,
              RuntimeError, np.linalg.LinAlgError)
-CLOSED = 1e-4  # relative gap at which cheaper bounds are not looked at any more
 EIG_DENSE = 3000  # rows up to which the eigenvalue bound is attached to every result
 
 Bound = Callable[[Any, dict[str, Any], dict[str, Any]], float]
@@ -111,8 +112,6 @@ def own_bound(f: Any, options: dict[str, Any], duals: dict[str, Any]) -> float:
 
 def branching_bound(f: Any, options: dict[str, Any], duals: dict[str, Any]) -> float:
     """The bound of a branch-and-bound tree, recomputed leaf by leaf."""
-    from mmcopt.bounds.decision_tree import tree_bound
-
     return tree_bound(f.offer(LabelQuadratic), duals)
 
 
@@ -157,7 +156,7 @@ def cheap_bound(result: Result, certificate: Certificate | None = None) -> Resul
     result = replace(result, trivial_bound=lq.trivial_bound)
     if certificate is not None:
         result = certified(result, certificate.kind, certificate.duals)
-        if result.gap is not None and result.gap <= CLOSED:
+        if result.gap is not None and result.gap <= CERTIFIED_GAP:
             return result
     result = certified(result, "trivial", {})
     if lq.n <= EIG_DENSE or not lq.matrix.is_dense:

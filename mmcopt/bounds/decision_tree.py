@@ -11,14 +11,13 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.bounds import enumeration
 from mmcopt.bounds.label_lift import SIGNS, Duals, Lift, binary_lift, partition_lift
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.errors import InfeasibleError
+from mmcopt.types import Ints
 
-Ints = NDArray[np.int64]
 Decision = tuple[int, int, bool]  # nodes i, j of the problem, and whether they share a cluster
 ENUMERATED = 20_000  # labelings up to which a leaf may be proved by trying all of them
 

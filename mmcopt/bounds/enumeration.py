@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt.capabilities import LabelQuadratic
+from mmcopt.types import Ints
 
-Ints = NDArray[np.int64]
 CHUNK = 4096
 LIMIT = 20_000_000  # labelings
 

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.bounds.label_weight_lift import JointLift
 from mmcopt.capabilities import Capability
 from mmcopt.checks import require_memory
+from mmcopt.types import Floats
 
-Floats = NDArray[Any]
 SWEEPS, STILL = 2000, 1e-18  # of the mixing method: at most, and the movement at which it ends
 GAP, STEPS = 1e-9, 100  # of the path: the relative gap at which it ends, and its steps at most
 TINY = 1e-14  # on a diagonal of ones, so that rounding leaves it positive

@@ -27,9 +27,8 @@ from mmcopt.constraints import square_sums
 from mmcopt.errors import BackendError, InfeasibleError
 from mmcopt.linalg import UNIT, proved_psd_shift
 from mmcopt.tables import spoken
+from mmcopt.types import Floats, Ints
 
-Floats = NDArray[Any]
-Ints = NDArray[np.int64]
 Duals = dict[str, Any]
 NO_CUTS = np.empty((0, 4), dtype=np.int64)
 # Signs of the three entries (ij, ik, jl) of a triangle cut of each type.

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from mmcopt.bounds.label_lift import Cuts, Lift
 from mmcopt.capabilities import LabelQuadratic, Program
-
-Floats = NDArray[Any]
+from mmcopt.types import Floats
 
 
 class LiftedProgram:

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.bounds.label_lift import Lift
 from mmcopt.bounds.weight_lift import MarginLift
 from mmcopt.capabilities import Capability
 from mmcopt.linalg import UNIT
-
-Floats = NDArray[Any]
+from mmcopt.types import Floats
 
 
 @dataclass(frozen=True, eq=False)

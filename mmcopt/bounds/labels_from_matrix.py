@@ -5,16 +5,12 @@ Every candidate is repaired to meet the constraints and descends to a local opti
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.bounds.label_lift import Lift
 from mmcopt.capabilities import LabelQuadratic
+from mmcopt.types import Floats, Ints
 
-Floats = NDArray[Any]
-Ints = NDArray[np.int64]
 RANK = 40  # eigenvectors that are used
 
 
@@ -55,7 +51,7 @@ def _clusters(lq: LabelQuadratic, lift: Lift, V: Floats, index: int,
     from scipy.optimize import linear_sum_assignment
 
     weights = np.bincount(lift.groups, weights=lq.weights, minlength=lift.m)
-    c = _kmeans(V[:, :lq.k], weights, lq.k, rng)[lift.groups]
+    c = kmeans(V[:, :lq.k], weights, lq.k, rng)[lift.groups]
     held = np.flatnonzero(lq.fixed >= 0)
     if held.size:
         agree = np.zeros((lq.k, lq.k))
@@ -69,7 +65,7 @@ def _clusters(lq: LabelQuadratic, lift: Lift, V: Floats, index: int,
     return c.astype(np.int64)
 
 
-def _kmeans(V: Floats, weights: Floats, k: int, rng: np.random.Generator, rounds: int = 30) -> Ints:
+def kmeans(V: Floats, weights: Floats, k: int, rng: np.random.Generator, rounds: int = 30) -> Ints:
     """Weighted Lloyd iterations from spread-out centres."""
     centres = V[[int(rng.integers(len(V)))]]
     for _ in range(k - 1):

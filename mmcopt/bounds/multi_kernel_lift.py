@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.bounds.label_weight_lift import JointLift, box, shares
 from mmcopt.bounds.weight_lift import margin_lift
 from mmcopt.capabilities import Capability, KernelMargin, LiftedMargin
 from mmcopt.linalg import UNIT
+from mmcopt.types import Floats
 
-Floats = NDArray[Any]
 TURNS = 50  # of the machine and the weights of the kernels
 
 

@@ -19,8 +19,7 @@ from mmcopt.bounds.decision_tree import Decision, leaf_bound
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.errors import DataError
 from mmcopt.modeling.result import Result
-
-DONE = 1e-4  # relative gap at which a leaf counts as closed
+from mmcopt.tolerances import CERTIFIED_GAP
 
 
 @dataclass(frozen=True)
@@ -125,5 +124,5 @@ def _end(result: Result, bound: float, duals: Any, split: bool) -> str:
         return "no labeling is left"
     if duals is not None and "enumerated" in duals:
         return "all of them tried"
-    closed = bound >= result.objective - DONE * abs(result.objective)
+    closed = bound >= result.objective - CERTIFIED_GAP * abs(result.objective)
     return "none is better" if closed else "open"

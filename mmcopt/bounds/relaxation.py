@@ -12,16 +12,17 @@ from abc import abstractmethod
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt import registry
+from mmcopt.bounds import violated_cuts
 from mmcopt.bounds.label_lift import Cuts, Lift
+from mmcopt.bounds.label_lift_cvxpy import LiftedProgram
+from mmcopt.bounds.labels_from_matrix import rounded
 from mmcopt.capabilities import Bounded, Capability, ConvexProgram, LabelQuadratic, Program
 from mmcopt.errors import IncompatibleError, ParameterError
 from mmcopt.modeling import Formulation, cached
-
-Floats = NDArray[Any]
-Ints = NDArray[np.int64]
+from mmcopt.tables import human, spoken
+from mmcopt.types import Floats, Ints
 
 
 class Relaxation(Formulation):
@@ -124,8 +125,6 @@ class Relaxations(dict[str, str | None]):
         return [kind for kind, why in self.items() if why is None]
 
     def __str__(self) -> str:
-        from mmcopt.tables import human, spoken
-
         width = max(map(len, self), default=0)
         lines = []
         for kind, cls in registry.relaxations().items():
@@ -177,15 +176,11 @@ class LiftedRelaxation(Relaxation):
         return float(self.lift.objective(np.asarray(point)))
 
     def violation(self, point: Floats) -> float:
-        from mmcopt.bounds import violated_cuts
-
         X, lift = np.asarray(point), self.lift
         worst = lift.violation(X)
         return max(worst, violated_cuts.worst(lift, X)) if self.cuts else worst
 
     def recover(self, point: Floats) -> Ints:
-        from mmcopt.bounds.labels_from_matrix import rounded
-
         lq = self.problem.offer(LabelQuadratic)
         return lq.expand(rounded(lq, self.lift, np.asarray(point), np.random.default_rng(0)))
 
@@ -220,8 +215,6 @@ class LiftedRelaxation(Relaxation):
     @cached
     def program(self) -> Any:
         """The program in cvxpy, its data in parameters."""
-        from mmcopt.bounds.label_lift_cvxpy import LiftedProgram
-
         return LiftedProgram(self.lift)
 
     def _program(self, cuts: Cuts | None) -> Program:
@@ -229,8 +222,6 @@ class LiftedRelaxation(Relaxation):
 
     def _separate(self, point: Floats, cuts: Cuts | None) -> Cuts | None:
         """More cuts that the point violates, or None."""
-        from mmcopt.bounds import violated_cuts
-
         if not self.cuts:
             return None
         found = violated_cuts.violated(self.lift, point, most=5 * self.lift.m, least=1e-6)

@@ -1,72 +1,20 @@
-"""Finding violated cuts: all triangles by enumeration, cliques greedily. Compiled loops."""
+"""Finding violated cuts: all triangles by enumeration, cliques greedily."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numba import njit
-from numpy.typing import NDArray
 
 from mmcopt.bounds.label_lift import Cuts, Lift
-
-Floats = NDArray[Any]
-Ints = NDArray[np.int64]
-BINS = 512
-
-
-@njit(cache=True, nogil=True)
-def _histogram(X: Floats, top: float, binary: bool, least: float, width: float) -> Ints:
-    """Count triangles by violation, in bins of ``width`` from ``least`` on."""
-    m = X.shape[0]
-    counts = np.zeros(BINS, dtype=np.int64)
-    for i in range(m):
-        for j in range(i + 1, m):
-            a = X[i, j]
-            for h in range(j + 1, m):
-                b, c = X[i, h], X[j, h]
-                # Of the types 1 to 3 at most one is violated: their violations sum to less than 0.
-                total = a + b + c
-                v = total - 2.0 * min(a, b, c) - top
-                if binary:
-                    v = max(v, -total - top)
-                if v > least:
-                    counts[min(BINS - 1, int((v - least) / width))] += 1
-    return counts
-
-
-@njit(cache=True, nogil=True)
-def _collect(X: Floats, top: float, binary: bool, least: float, out: Ints, by: Floats) -> int:
-    """Write triangles violated by more than ``least``, as many as there is room for."""
-    m, found = X.shape[0], 0
-    for i in range(m):
-        for j in range(i + 1, m):
-            a = X[i, j]
-            for h in range(j + 1, m):
-                b, c = X[i, h], X[j, h]
-                total = a + b + c
-                low = min(a, b, c)
-                v, kind = total - 2.0 * low - top, 1
-                if low == b:
-                    kind = 2
-                elif low == a:
-                    kind = 3
-                if low == c:
-                    kind = 1
-                if binary and -total - top > v:
-                    v, kind = -total - top, 0
-                if v > least and found < len(by):
-                    out[found, 0], out[found, 1], out[found, 2], out[found, 3] = i, j, h, kind
-                    by[found] = v
-                    found += 1
-    return found
+from mmcopt.types import Floats, Ints
 
 
 def triangles(lift: Lift, X: Floats, most: int, least: float) -> tuple[Ints, Floats]:
     """Up to ``most`` triangles violated by more than ``least``, the most violated first."""
+    from mmcopt.compiled.triangles import BINS, collect, histogram
+
     width = (3.0 * lift.top + 1.0) / BINS
     binary = bool(lift.binary)
-    counts = _histogram(X, lift.top, binary, least, width)
+    counts = histogram(X, lift.top, binary, least, width)
     beyond = np.cumsum(counts[::-1])[::-1]  # triangles in this bin or a higher one
     enough = np.flatnonzero(beyond >= most)
     # A little below the edge of the bin, on which violations such as 1/2 lie.
@@ -74,7 +22,7 @@ def triangles(lift: Lift, X: Floats, most: int, least: float) -> tuple[Ints, Flo
     room = int(beyond[enough[-1]] if enough.size else counts.sum())
     room = min(room, 20 * most + 1000)
     out, by = np.empty((room, 4), dtype=np.int64), np.empty(room)
-    found = _collect(X, lift.top, binary, start, out, by)
+    found = collect(X, lift.top, binary, start, out, by)
     order = np.argsort(-by[:found], kind="stable")[:most]
     return out[order], by[order]
 

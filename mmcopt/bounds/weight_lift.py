@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.capabilities import Capability, LiftedMargin
 from mmcopt.checks import require_memory
 from mmcopt.errors import BackendError
 from mmcopt.kernels.features import Features
 from mmcopt.linalg import UNIT, largest_eigenvalue, proved_psd_shift
+from mmcopt.types import Floats
 
-Floats = NDArray[Any]
 BLOCK = 1000  # rows of sparse features that are dense at a time
 FAR = 1e5  # weight of a balance of 0 in units of c over the square of all features
 THIN = 1e-9  # of the largest eigenvalue of K, up to which points over samples leave one out

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
-
-from numpy.typing import NDArray
 
 from mmcopt.capabilities.base import Capability
 from mmcopt.capabilities.convex import Subgradient
 from mmcopt.kernels.on_demand import KernelRows
-
-Floats = NDArray[Any]
+from mmcopt.types import Floats
 
 
 @dataclass(frozen=True, eq=False)

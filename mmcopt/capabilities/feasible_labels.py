@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.errors import InfeasibleError
+from mmcopt.types import Ints
 
-Ints = NDArray[np.int64]
 TRIES = 50
 NODES = 200_000  # of the exhaustive search that follows when the random one fails
 

@@ -9,16 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.capabilities.base import Capability
 from mmcopt.capabilities.feasible_labels import find_labels
 from mmcopt.capabilities.matrices import Dense, LowRank, Symmetric, as_symmetric
 from mmcopt.constraints import LabelRules
 from mmcopt.errors import DataError, InfeasibleError, ParameterError
-
-Floats = NDArray[Any]
-Ints = NDArray[np.int64]
+from mmcopt.linalg import largest_eigenvalue, smallest_eigenvalue, spd_inverse
+from mmcopt.types import Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,8 +247,6 @@ class LabelQuadratic(Capability):
         non-convexity). One Cholesky inverse: W_t = (t A^-1 - I) / (t - 1), A = t I - (t - 1) S.
         Held in the working precision, and kept.
         """
-        from mmcopt.linalg import largest_eigenvalue, smallest_eigenvalue, spd_inverse
-
         if t <= 1.0:
             return self
         if ("smooth", t) in self._memo:

@@ -7,15 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.capabilities.base import Capability
 from mmcopt.capabilities.convex import Subgradient
 from mmcopt.kernels.features import Features
 from mmcopt.margins import MarginLoss
-
-Floats = NDArray[Any]
-Ints = NDArray[np.int64]
+from mmcopt.types import Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)

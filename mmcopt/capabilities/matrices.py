@@ -11,13 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.checks import is_sparse, require_memory
 from mmcopt.errors import DataError
-
-Floats = NDArray[Any]
-Ints = NDArray[np.int64]
+from mmcopt.types import Floats, Ints
 
 
 class Symmetric(ABC):

@@ -20,6 +20,7 @@ from mmcopt.cli.task import Task, constants
 from mmcopt.errors import DataError, ParameterError
 from mmcopt.modeling.domain_problem import KernelDomain
 from mmcopt.modeling.result import Result, Status
+from mmcopt.selection.one_class import parts_of
 from mmcopt.tables import cell
 
 
@@ -45,8 +46,6 @@ class Answer:
 
     def _read(self, k: int | None) -> Assignment | None:
         """As many clusters as asked for, or the connected parts; None where there are none."""
-        from mmcopt.selection.one_class import parts_of
-
         f, domain = self.result.formulation, self.result
         try:
             if hasattr(f, "half_space"):

@@ -24,6 +24,7 @@ from mmcopt.cli.answer import (
     show_notes,
 )
 from mmcopt.cli.console import LiveWatch, heard, note, say, show_json, show_table
+from mmcopt.cli.exit_codes import DONE, INTERRUPTED, SOLVER_FAILED
 from mmcopt.cli.ladder_view import LadderWatch, climb, show_ladder, thinned
 from mmcopt.cli.parse import parse_solvers
 from mmcopt.cli.task import Task
@@ -32,9 +33,6 @@ from mmcopt.comparing.table import check_suffix
 from mmcopt.errors import BackendError, DataError, ParameterError
 from mmcopt.modeling.result import Status
 from mmcopt.solving import solve as run_solver
-
-DONE, FAILED, INTERRUPTED = 0, 1, 130
-
 
 # ---------------------------------------------------------------- problems and files
 
@@ -106,7 +104,7 @@ def solve(args: Namespace) -> int:
         show(args, answer, options["restarts"])
         if interrupted:
             say("Interrupted: these are the best labels so far.")
-    return INTERRUPTED if interrupted else FAILED if failed else DONE
+    return INTERRUPTED if interrupted else SOLVER_FAILED if failed else DONE
 
 
 def _introduce(args: Namespace, task: Task) -> None:
@@ -166,7 +164,7 @@ def compare(args: Namespace) -> int:
         return INTERRUPTED
     if table.failures:
         note(f"mmcopt: {len(table.failures)} of {len(table)} runs failed: {table.failures[0][2]}")
-        return FAILED
+        return SOLVER_FAILED
     return DONE
 
 
@@ -189,7 +187,7 @@ def certify(args: Namespace) -> int:
         after.save(args.save)
     if args.plot:
         _picture(lambda: after.plot(kind="ladder"), args.plot)
-    code = INTERRUPTED if interrupted else DONE if again else FAILED
+    code = INTERRUPTED if interrupted else DONE if again else SOLVER_FAILED
     if args.json:
         show_json({"run": args.run, "verified": bool(again), "before": numbers(before),
                    "after": numbers(after), "ladder": thinned(after.ladder),

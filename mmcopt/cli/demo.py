@@ -10,8 +10,8 @@ from typing import Any
 from mmcopt import datasets, registry
 from mmcopt.bounds.certificates import evaluate
 from mmcopt.checks import real
-from mmcopt.cli.commands import DONE, FAILED, INTERRUPTED
 from mmcopt.cli.console import LiveWatch, say, show_table
+from mmcopt.cli.exit_codes import DONE, INTERRUPTED, SOLVER_FAILED
 from mmcopt.comparing import compare
 from mmcopt.comparing.table import Comparison
 from mmcopt.errors import BackendError, DataError
@@ -50,7 +50,7 @@ def demo(args: Namespace) -> int:
     if not args.no_plot:
         _draw(table, folder / "mmcopt-demo.png")
     say("", "Next: mmcopt describe, mmcopt solve iris --kernel gaussian:width=0.5, mmcopt --help")
-    return FAILED if table.failures else DONE
+    return SOLVER_FAILED if table.failures else DONE
 
 
 def _minimise(problem: Any) -> str:

@@ -12,11 +12,10 @@ import numpy as np
 from mmcopt import datasets, registry
 from mmcopt.checks import is_sparse
 from mmcopt.cli.console import say, show_table
+from mmcopt.cli.exit_codes import DONE
 from mmcopt.cli.task import clusterings, flags
 from mmcopt.errors import DataError, MMCError
 from mmcopt.solving import fits
-
-DONE = 0
 
 
 def describe(args: Namespace) -> int:

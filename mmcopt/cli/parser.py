@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from mmcopt import __version__
+from mmcopt.cli.exit_codes import BAD_INPUT, DONE, INTERRUPTED, SOLVER_FAILED
 from mmcopt.errors import BackendError, MMCError
-
-DONE, SOLVER_FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 ABOUT = """\
 Maximum-margin clustering as optimisation: declare a problem, solve it with any solver that fits,

@@ -17,6 +17,7 @@ from mmcopt.cli.parse import parse_kernel, parse_loss, parse_sizes, parse_solver
 from mmcopt.errors import DataError, ParameterError
 from mmcopt.kernels import Gaussian, Kernel
 from mmcopt.modeling.domain_problem import KernelDomain
+from mmcopt.selection import one_class as selection
 from mmcopt.solving import fits
 
 # Options and the parameters of a constructor that they stand for.
@@ -161,8 +162,6 @@ class Task:
     def _domain(self, cls: Any, given: dict[str, Any], seed: int) -> str:
         """Choose kernel and C where no kernel is given, as the estimator does; say what was."""
         from mmcopt.estimators.domains import CONDENSED
-        from mmcopt.selection import one_class as selection
-
         if "kernel" in given:
             return ""
         if self.X.shape[0] > CONDENSED:

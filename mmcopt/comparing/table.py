@@ -13,8 +13,9 @@ import numpy as np
 from mmcopt.errors import BackendError, IncompatibleError, MMCError, ParameterError
 from mmcopt.metrics import adjusted_rand_index
 from mmcopt.modeling import Formulation
-from mmcopt.modeling.result import FEASIBLE, Result, Rung, Status
+from mmcopt.modeling.result import Result, Rung, Status
 from mmcopt.tables import as_json, markdown_table, text_table
+from mmcopt.tolerances import CERTIFIED_GAP, FEASIBLE
 
 COLUMNS: tuple[str, ...] = ("problem", "solver", "seed", "status", "objective", "lower_bound",
                             "gap", "violation", "prepare", "seconds", "time_to_best", "ari")
@@ -120,7 +121,7 @@ class Comparison:
             if r.lower_bound is None or r.lower_bound < tight.lower_bound:
                 r = dataclasses.replace(r, lower_bound=tight.lower_bound,
                                         certificate=tight.certificate, ladder=tight.ladder)
-            if r.status is not Status.EVALUATED and r.gap is not None and r.gap <= 1e-4:
+            if r.status is not Status.EVALUATED and r.gap is not None and r.gap <= CERTIFIED_GAP:
                 r = dataclasses.replace(r, status=Status.CERTIFIED)
             self.results[i] = r
             row.update(lower_bound=r.lower_bound, gap=r.gap, status=str(r.status))

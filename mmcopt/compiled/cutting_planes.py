@@ -17,10 +17,10 @@ from mmcopt.tolerances import RISE
 F = Any
 RIDGE = 1e-12  # of the largest diagonal: damps steps along directions in which cuts depend
 EXACT = 1e-12  # slope below which a master is solved, of the largest b of a cut
-REVIVED, LEAST = 0.05, 1e-14  # at p = 1: share of equal weights at the start, and a floor
+REVIVED, LEAST_WEIGHT = 0.05, 1e-14  # at p = 1: share of equal weights at the start, and a floor
 WORSE = 1e-12  # rise of the cuts at which labels that keep a floor are not taken
 PAIR, LABEL = 0, 1  # a cut between the two leading classes, or between the own and the best other
-FEW = 8  # classes up to which one pass over the rows is faster than a product of matrices
+FEW_CLASSES = 8  # classes up to which one pass over the rows is faster than a product of matrices
 loop = njit(cache=True, nogil=True, error_model="numpy")
 # Sums in any order, so that they are done several terms at a time.
 sums = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
@@ -219,7 +219,7 @@ def ascend_blocks(Q: F, b: F, capped: int, p: float, a: F, weights: F, tol: floa
             break
         if p == 1.0:
             power = min(1.5 * power, 8.0) if falls else max(0.5 * power, 0.5)
-            new = np.maximum(weights * (square / max(norm, 1e-300))**power, LEAST)
+            new = np.maximum(weights * (square / max(norm, 1e-300))**power, LEAST_WEIGHT)
         else:
             new = (length / high)**(2.0 / (p + 1.0))
         weights[:] = new / ((new**p).sum())**(1.0 / p)
@@ -337,7 +337,7 @@ def classify(X: F, W: F, T: F, t: F, y: F) -> None:
     k = T.shape[1]
     if k == 2:
         _classify_two(X, 0.5 * (W[1] - W[0]), t, y)
-    elif k <= FEW:
+    elif k <= FEW_CLASSES:
         _classify_few(X, W, T, y)
     else:
         np.dot(X, W.T, T)

@@ -17,7 +17,7 @@ F = Any  # float64 array; checkers cannot tell its items from its slices
 N = Any  # int64 array
 
 BLOCK = 512  # points worked on at a time: two buffers of this length stay in the first cache
-SMALL = 20  # features up to which distances are added up one by one; beyond, products are faster
+FEW_FEATURES = 20  # up to which distances are added up one by one; beyond, products are faster
 MAGIC = 6755399441055744.0  # 1.5 * 2^52: adding it rounds to an integer, held in the low bits
 LOG2E = 1.4426950408889634
 LN2_HIGH = 6.93147180369123816490e-01

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-Floats = NDArray[Any]
+from mmcopt.types import Floats
 
 
 @njit(cache=True, nogil=True, fastmath=True)

@@ -13,15 +13,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.checks import data_matrix, is_sparse, read_only, require_memory
 from mmcopt.errors import DataError
 from mmcopt.linalg import UNIT, require_psd
+from mmcopt.types import Floats
 
-Floats = NDArray[Any]
-Ints = NDArray[np.int64]
-FEW, SMALL = 3, 2**20  # columns, of rows of so many bytes: products with one at a time are faster
+# So few columns at most, of rows of so many bytes at least: products one at a time are faster.
+FEW_COLUMNS, CACHED_BYTES = 3, 2**20
 
 
 class Features:
@@ -80,7 +79,7 @@ class Features:
     def scores(self, W: Floats) -> Floats:
         """Inner products with the rows of W (k, d): (n, k)."""
         if not self.sparse:
-            if len(W) > FEW or self.X.nbytes > SMALL:
+            if len(W) > FEW_COLUMNS or self.X.nbytes > CACHED_BYTES:
                 return np.asarray(self.X @ W.T)
             T = np.empty((self.n, len(W)))
             for q, w in enumerate(W):

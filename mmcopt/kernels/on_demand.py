@@ -7,15 +7,13 @@ from collections.abc import Callable
 from typing import Any, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.checks import read_only, require_memory
 from mmcopt.errors import DataError
 from mmcopt.kernels.fitted import FittedKernel
 from mmcopt.linalg import UNIT
+from mmcopt.types import Floats, Ints
 
-Floats = NDArray[Any]
-Ints = NDArray[np.int64]
 ENTRIES = 2_000_000  # of a block of rows that is worked on at a time
 PATIENCE = 50_000_000  # entries between two looks at the clock
 HELD = 2.5e8  # bytes of rows that are kept, of kernels that are dear to compute
@@ -32,9 +30,9 @@ class Gaussians:
     @property
     def by_products(self) -> bool:
         """Whether |x|^2 + |z|^2 - 2 x'z is the faster way to distances, and precise enough."""
-        from mmcopt.compiled.gaussian_sums import SMALL
+        from mmcopt.compiled.gaussian_sums import FEW_FEATURES
 
-        if self.XT.shape[0] <= SMALL:
+        if self.XT.shape[0] <= FEW_FEATURES:
             return False
         if self._squares is None:
             self._squares = np.einsum("ij,ij->j", self.XT, self.XT)

@@ -16,13 +16,11 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.kernels.features import Features
 from mmcopt.margins.losses import Hinge, MarginLoss
+from mmcopt.types import Floats, Ints
 
-Floats = NDArray[Any]
-Ints = NDArray[np.int64]
 ROOM = 16  # cuts for which there is room at first
 
 

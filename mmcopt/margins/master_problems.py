@@ -9,12 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.compiled.cutting_planes import ascend_master
 from mmcopt.errors import BackendError
-
-Floats = NDArray[Any]
+from mmcopt.types import Floats
 
 
 def solve_master(Q: Floats, b: Floats, capped: int, start: Floats | None = None,

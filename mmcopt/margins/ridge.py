@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.kernels.features import Features
+from mmcopt.types import Floats
 
-Floats = NDArray[Any]
 ACCURACY = 1e-11  # relative, of conjugate gradients
 
 

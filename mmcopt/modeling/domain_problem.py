@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.checks import Rule, data_matrix, is_sparse, read_only
 from mmcopt.errors import DataError
@@ -13,9 +12,7 @@ from mmcopt.kernels import Gaussian, as_kernel
 from mmcopt.kernels.on_demand import KernelRows, row_weights
 from mmcopt.linalg import UNIT, require_psd
 from mmcopt.modeling.formulation import Formulation, cached
-
-Floats = NDArray[Any]
-Ints = NDArray[np.int64]
+from mmcopt.types import Floats, Ints
 
 
 class KernelDomain(Formulation):

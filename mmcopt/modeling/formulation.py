@@ -11,15 +11,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.capabilities import Capability
 from mmcopt.checks import encode_labels, is_sparse
 from mmcopt.errors import DataError, IncompatibleError, ParameterError
 from mmcopt.registry import register_formulation
+from mmcopt.types import Floats, Ints
 
-Floats = NDArray[Any]
-Ints = NDArray[np.int64]
 C = TypeVar("C", bound=Capability)
 
 

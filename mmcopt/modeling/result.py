@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt.errors import DataError, IncompatibleError
-
-Ints = NDArray[np.int64]
-FEASIBLE = 1e-6  # violations up to this count as feasible
+from mmcopt.tolerances import FEASIBLE
+from mmcopt.types import Ints
 
 
 class Status(enum.Enum):

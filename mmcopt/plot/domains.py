@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.assignment import Assignment, graph
 from mmcopt.errors import DataError
 from mmcopt.plot.style import GREY, MARKERS, PALETTE, axes_for, tidy
+from mmcopt.types import Floats
 
-Floats = NDArray[Any]
 GRID = 160  # points a side at which the decision function is drawn
 LINKS = 4000  # segments up to which they are drawn
 MARGIN = 0.08  # of the extent of the data, left free around them

@@ -10,17 +10,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.errors import BackendError, ParameterError
 from mmcopt.modeling.result import Result
+from mmcopt.types import Floats
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#7A5230",
            "#882255", "#999933", "#44AA99", "#888888", "#000000")
 MARKERS = "osD^vPX<>*"
 GREY = "#666666"
 WIDE = 20.0  # ratio of largest to smallest objective from which its axis is logarithmic
-Floats = NDArray[np.float64]
 
 
 def pyplot() -> Any:

@@ -14,7 +14,6 @@ from itertools import combinations
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt import registry
 from mmcopt.constraints import Sizes
@@ -22,8 +21,10 @@ from mmcopt.kernels import Gaussian
 from mmcopt.metrics import clustering_error
 from mmcopt.reproduce.protocol import fresh_runs, load, spread
 from mmcopt.reproduce.tables import Figure, PaperTable, Reproduction, Say
+from mmcopt.solving import Budget
+from mmcopt.solving import run as run_once
+from mmcopt.types import Floats
 
-Floats = NDArray[np.float64]
 Cell = tuple[float, int, int]  # l / n, sigma / s, 1 / (lam n)
 
 OURS = "ours, no labels"
@@ -173,9 +174,6 @@ class Trial:
 
 
 def _recorded(solver: Any, problem: Any, seed: int, last: dict[str, float]) -> None:
-    from mmcopt.solving import Budget
-    from mmcopt.solving import run as run_once
-
     solver.prepare(problem)
     run_once(solver, problem, None, np.random.default_rng(seed), Budget(), last.update)
 

@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt import registry
 from mmcopt.checks import is_sparse
 from mmcopt.metrics import purity, rand_index
+from mmcopt.modeling.result import Status
 from mmcopt.reproduce.protocol import load
 from mmcopt.reproduce.sgd_lmsvc import rand_limits
 from mmcopt.reproduce.tables import Figure, PaperTable
-
-Ints = NDArray[np.int64]
+from mmcopt.solving import Budget, run
+from mmcopt.types import Ints
 
 BETA = 0.02
 BETAS = (0.01, 0.02, 0.05, 0.1)  # from which the true classes choose in the starred column
@@ -62,9 +62,6 @@ def fits(problem: Any, starts: int) -> Fits:
 
     Sparse rows are clustered as they are, others in the features of the problem.
     """
-    from mmcopt.modeling.result import Status
-    from mmcopt.solving import Budget, run
-
     solver = registry.solver("CuttingPlane")()
     began = time.process_time()
     solver.prepare(problem)

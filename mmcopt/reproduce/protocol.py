@@ -13,6 +13,8 @@ from mmcopt import datasets
 from mmcopt.checks import is_sparse
 from mmcopt.errors import DataError
 from mmcopt.reproduce.tables import Figure
+from mmcopt.solving import Budget
+from mmcopt.solving import run as run_once
 
 
 def load(name: str) -> tuple[Any, NDArray[np.int64]] | str:
@@ -29,9 +31,6 @@ def load(name: str) -> tuple[Any, NDArray[np.int64]] | str:
 def fresh_runs(solver: Any, problem: Any, seeds: Sequence[Any],
                seconds: float = np.inf) -> list[Any]:
     """One run of a solver from a random start for each seed, without bounds or certificates."""
-    from mmcopt.solving import Budget
-    from mmcopt.solving import run as run_once
-
     solver.prepare(problem)
     return [run_once(solver, problem, None, np.random.default_rng(seed),
                      Budget(deadline=time.perf_counter() + seconds)) for seed in seeds]

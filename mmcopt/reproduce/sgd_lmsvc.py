@@ -30,8 +30,8 @@ from mmcopt.reproduce.protocol import fresh_runs, load
 from mmcopt.reproduce.tables import Figure, PaperTable, Reproduction, Say
 from mmcopt.selection.one_class import agreeing_graph, auto_problem, given_number
 from mmcopt.solving import solve
+from mmcopt.types import Floats
 
-Floats = NDArray[np.float64]
 Cell = tuple[int, int]  # log2 gamma, log2 of the paper's C, the bound on a single coefficient
 
 SVC, SGD, GAP = "SVC", "SGD", "SGD to a gap"

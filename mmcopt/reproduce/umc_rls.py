@@ -14,15 +14,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt import registry
 from mmcopt.kernels import Gaussian
 from mmcopt.metrics import adjusted_rand_index
 from mmcopt.reproduce.protocol import fresh_runs, load, spread
 from mmcopt.reproduce.tables import Figure, PaperTable, Reproduction, Say
+from mmcopt.types import Floats
 
-Floats = NDArray[np.float64]
 Cell = tuple[float, int]  # sigma / dmax and log2 lam
 
 OURS = "ours, no labels"

@@ -25,9 +25,8 @@ from mmcopt.metrics import adjusted_rand_index
 from mmcopt.modeling import Formulation
 from mmcopt.modeling.result import Result
 from mmcopt.registry import formulation, solver
-from mmcopt.solving import Budget, run
+from mmcopt.solving import Budget, run, solve
 
-Ints = NDArray[np.int64]
 LAMS = tuple(10.0**e for e in (-2.5, -2, -1.5, -1, -0.5, 0, 0.5))
 MEMBERS = 6  # partitions that follow a path
 
@@ -67,8 +66,6 @@ def most_central(results: Sequence[Result]) -> Result:
 
 def stability(problem: Formulation, given: Any = "Tabu", *, runs: int = 6, seed: int = 0) -> float:
     """Mean agreement (adjusted Rand index) between independent runs of a solver on a problem."""
-    from mmcopt.solving import solve
-
     integer(2).check("stability", "runs", runs)
     labels = [solve(problem, given, seed=seed + i).labels for i in range(runs)]
     return float(np.mean(centrality(labels)))

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.assignment import (
     Assignment,
@@ -42,7 +41,6 @@ from mmcopt.registry import formulation
 from mmcopt.solving import solve
 from mmcopt.tables import text_table
 
-Floats = NDArray[Any]
 TREE, SOFT = 0.85, 1.3
 SCALES, MARGINS = (0.7, 1.0, 1.4, 2.0), (1.3, 2.0, 5.0, np.inf)  # what `given_number` tries
 GRAPH_SCALES, GRAPH_MARGINS = (0.35, 0.7, 1.4, 2.8), (2.0, 5.0, np.inf)  # and `agreeing_graph`

@@ -15,16 +15,19 @@ from typing import Any
 
 import numpy as np
 
+from mmcopt.bounds.certificates import cheap_bound
 from mmcopt.checks import integer, optional, real
 from mmcopt.errors import BackendError, ParameterError
 from mmcopt.modeling import Formulation
 from mmcopt.modeling.result import History, Result, Status
 from mmcopt.solving.pairing import check_pair, resolve_solver
+from mmcopt.solving.progress_line import meter
 from mmcopt.solving.runs import Budget, Run, run
 from mmcopt.solving.solver import Solver
 from mmcopt.solving.starts import starting_point
+from mmcopt.tolerances import CERTIFIED_GAP
 
-SMALL = 1500  # samples up to which threads of BLAS wait for one another more than they work
+ONE_THREAD_SAMPLES = 1500  # up to which threads of BLAS wait for one another more than they work
 AGREEMENT = 1e-6  # relative: between a solver's own objective and the formulation's
 
 
@@ -68,7 +71,8 @@ class _Job:
 
 def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Any = None,
           restarts: int = 1, seed: Any = None, n_jobs: int | None = None,
-          max_iter: int | None = None, time_limit: float | None = None, gap_tol: float = 1e-4,
+          max_iter: int | None = None, time_limit: float | None = None,
+          gap_tol: float = CERTIFIED_GAP,
           callback: Callable[[dict[str, float]], bool | None] | None = None,
           progress: bool = False) -> Result:
     """Solve a problem and return the best point found, with a bound on how far it can be off.
@@ -110,14 +114,12 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Any
     chosen = resolve_solver(solver, problem)
     check_pair(problem, chosen)
     root = _seed_sequence(seed)
-    with _blas_threads(n_jobs, chosen.small_matrices and problem.n <= SMALL):
+    with _blas_threads(n_jobs, chosen.small_matrices and problem.n <= ONE_THREAD_SAMPLES):
         chosen.prepare(problem)
         prepared = time.perf_counter()
         deadline = math.inf if time_limit is None else origin + time_limit
         budget = Budget(math.inf if max_iter is None else max_iter, deadline)
         endless = chosen.anytime and time_limit is not None and max_iter is None
-        from mmcopt.solving.progress_line import meter
-
         with meter(progress, type(chosen).__name__, time_limit) as shown:
             job = _Job(problem, chosen, budget, restarts, endless, init, callback, shown, prepared)
             runs = _all_restarts(job, root, n_jobs or 1)
@@ -205,8 +207,6 @@ def _threaded(job: _Job, seeds: list[np.random.SeedSequence], first: int,
 def _finish(problem: Any, solver: Solver, runs: list[Run], budget: Budget,
             gap_tol: float) -> Result:
     """Judge the best run by the formulation's own objective, attach the bound, and name the end."""
-    from mmcopt.bounds.certificates import cheap_bound
-
     best = min(runs, key=lambda r: r.value)
     objective = problem.objective(best.point)
     if abs(objective - best.value) > AGREEMENT * max(1e-10, abs(objective)):

@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.capabilities.matrices import LowRank
 from mmcopt.solving.label_search import DENSE_LIMIT, start_labels
 from mmcopt.solving.solver import Progress
+from mmcopt.types import Floats, Ints
 
-Floats = NDArray[Any]
-Ints = NDArray[np.int64]
 WORK = 200_000_000  # multiply-adds of one driver step
 PASSES = 12  # over all samples; later ones move next to nothing
 

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from mmcopt.capabilities import Capability, LabelQuadratic
 from mmcopt.solving.runs import Budget, run
 from mmcopt.solving.solver import Progress, Solver
+from mmcopt.types import Floats, Ints
 
-Floats = NDArray[Any]
-Ints = NDArray[np.int64]
 DENSE_LIMIT = 20_000  # nodes up to which a factor may be made dense for a search
 ONE_LABELING = "with one cluster there is one labeling, and nothing to search."
 EXACT_LIMIT = 2_500  # nodes up to which every new best value is recomputed in float64

@@ -20,17 +20,17 @@ from mmcopt.bounds.certificates import certified, cheap_bound, evaluate, roundin
 from mmcopt.capabilities import KernelMargin, LabelQuadratic, LiftedMargin
 from mmcopt.errors import BackendError, ResourceError
 from mmcopt.modeling import Formulation
-from mmcopt.modeling.result import FEASIBLE, Result, Rung, Status
+from mmcopt.modeling.result import Result, Rung, Status
 from mmcopt.solving.driver import solve
 from mmcopt.solving.pairing import resolve_solver
+from mmcopt.tolerances import CERTIFIED_GAP, FEASIBLE
 
 Watch = Callable[[Rung], Any]
-FEW = 1_000_000  # labelings up to which all of them are tried
+MAX_LABELINGS = 1_000_000  # labelings up to which all of them are tried
 INTERIOR = 1200  # samples up to which the interior point is used, beyond which the mixing method is
 JOINT = 300  # samples up to which triangles on the labels of a hinge problem are worth their time
 KERNELS = 1500  # samples up to which a dense system for each of several kernels is factorised
 BRANCHING = 600  # samples up to which cuts and branching are worth their time
-GAP = 1e-4  # relative gap at which labels count as optimal
 SEEDED = 12  # steps of the default search that begins at rounded labels
 LARGE = {"evaluations": 20, "shrink": 0.6}  # of RegularizedDual, where an evaluation takes long
 
@@ -53,12 +53,16 @@ class _Climb:
         return None if self.deadline == math.inf else max(0.0, self.deadline - time.perf_counter())
 
     @property
+    def closed(self) -> bool:
+        """Whether the labels are proved optimal; those that break a constraint have no gap."""
+        lower = -math.inf if self.result.lower_bound is None else self.result.lower_bound
+        gap = self.value - lower
+        return self.value < math.inf and gap <= CERTIFIED_GAP * max(abs(self.value), 1e-10)
+
+    @property
     def over(self) -> bool:
         """Whether the gap is closed, or the time is up."""
-        lower = -math.inf if self.result.lower_bound is None else self.result.lower_bound
-        closed = self.value - lower <= GAP * max(abs(self.value), 1e-10)
-        closed &= self.value < math.inf  # of labels that break a constraint there is no gap
-        return closed or self.stopped or time.perf_counter() >= self.deadline
+        return self.closed or self.stopped or time.perf_counter() >= self.deadline
 
     def record(self, level: str, lower: float | None = None) -> None:
         """Note what is known now, and tell whoever watches."""
@@ -135,7 +139,7 @@ def _levels(f: Any) -> list[Callable[[_Climb], None]] | None:
         return [_lifted, _joint] if "joint" in f.relaxations().kinds and f.n <= JOINT else [_lifted]
     if lq.k < 2:
         return []
-    if enumeration.count_labelings(lq) <= FEW:
+    if enumeration.count_labelings(lq) <= MAX_LABELINGS:
         return [_enumerated]
     if lq.n <= BRANCHING:
         return [_interior, _branched] if lq.k == 2 else [_branched]
@@ -210,7 +214,7 @@ def _relaxed(climb: _Climb, relaxed: Any, solver: Any, steps: int | None = SEEDE
 def _branched(climb: _Climb) -> None:
     """Cuts at the root, then branch and bound."""
     f = climb.result.formulation
-    solver = registry.solver("BranchAndBound")(gap=GAP / 2)
+    solver = registry.solver("BranchAndBound")(gap=CERTIFIED_GAP / 2)
 
     def watch(row: dict[str, float]) -> None:
         climb.value = min(climb.value, row["best"])
@@ -247,7 +251,7 @@ def _finished(climb: _Climb, improve: bool, message: str) -> Result:
             result = replace(result, incumbent=_closed(better, ""))
     elif not message and climb.stopped:
         message = "interrupted; this is the best bound so far"
-    elif not message and climb.value - (result.lower_bound or -math.inf) > GAP * abs(climb.value):
+    elif not message and not climb.closed:
         message = "the time was up before the gap was closed" \
             if climb.deadline < math.inf else "every level was climbed, and a gap is left"
     return _closed(result, message)
@@ -256,7 +260,7 @@ def _finished(climb: _Climb, improve: bool, message: str) -> Result:
 def _closed(result: Result, message: str) -> Result:
     """CERTIFIED when the gap is closed."""
     status = result.status
-    if result.gap is not None and result.gap <= GAP:
+    if result.gap is not None and result.gap <= CERTIFIED_GAP:
         status = Status.CERTIFIED
         message = message or status.value
     return replace(result, status=status, message=message or result.message)

@@ -13,8 +13,7 @@ from mmcopt.errors import ParameterError
 from mmcopt.modeling.result import Result
 from mmcopt.solving.pairing import resolve_solver
 from mmcopt.solving.runs import run
-
-Ints = NDArray[np.int64]
+from mmcopt.types import Ints
 
 
 def starting_point(f: Any, init: Any, rng: np.random.Generator) -> Any:

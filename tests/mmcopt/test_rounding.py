@@ -122,10 +122,10 @@ def test_one_sided_sizes_of_two_clusters_choose_the_orientation():
 @pytest.mark.nojit
 def test_k_means_finds_separated_groups_and_survives_points_that_coincide():
     V = np.array([[0.0, 0], [0, 0.1], [5, 5], [5, 5.1], [-5, 5], [-5, 5.1]])
-    c = rounding._kmeans(V, np.ones(6), 3, np.random.default_rng(0))
+    c = rounding.kmeans(V, np.ones(6), 3, np.random.default_rng(0))
     assert sorted(np.bincount(c)) == [2, 2, 2] and (c[::2] == c[1::2]).all()
-    same = rounding._kmeans(np.zeros((5, 2)), np.ones(5), 3, np.random.default_rng(0))
+    same = rounding.kmeans(np.zeros((5, 2)), np.ones(5), 3, np.random.default_rng(0))
     assert same.shape == (5,) and same.max() < 3
-    heavy = rounding._kmeans(np.array([[0.0], [1.0], [10.0]]), np.array([1.0, 1.0, 9.0]), 2,
-                             np.random.default_rng(1))
+    heavy = rounding.kmeans(np.array([[0.0], [1.0], [10.0]]), np.array([1.0, 1.0, 9.0]), 2,
+                            np.random.default_rng(1))
     assert heavy[0] == heavy[1] != heavy[2]

@@ -138,8 +138,8 @@ def test_shuffled_passes_draw_every_sample_equally_often():
     assert drawn.shape == (100, 10)
     assert (np.bincount(drawn.ravel()) == 1).all()
     few = margins.batches(10, 32, True, rng)
-    assert few.shape == (margins.LEAST, 10)
-    assert (np.bincount(few.ravel()) == margins.LEAST).all()
+    assert few.shape == (margins.LEAST_ROUNDS, 10)
+    assert (np.bincount(few.ravel()) == margins.LEAST_ROUNDS).all()
     uniform = margins.batches(1000, 10, False, rng)
     assert uniform.shape == (100, 10) and uniform.max() < 1000
     assert np.bincount(uniform.ravel()).max() > 1

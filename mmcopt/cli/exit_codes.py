@@ -1,0 +1,3 @@
+"""What the command `mmcopt` returns to the shell."""
+
+DONE, SOLVER_FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130

@@ -1,0 +1,57 @@
+"""All triangles of a matrix: how many are violated by how much, and which."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from mmcopt.types import Floats, Ints
+
+BINS = 512
+
+
+@njit(cache=True, nogil=True)
+def histogram(X: Floats, top: float, binary: bool, least: float, width: float) -> Ints:
+    """Count triangles by violation, in bins of ``width`` from ``least`` on."""
+    m = X.shape[0]
+    counts = np.zeros(BINS, dtype=np.int64)
+    for i in range(m):
+        for j in range(i + 1, m):
+            a = X[i, j]
+            for h in range(j + 1, m):
+                b, c = X[i, h], X[j, h]
+                # Of the types 1 to 3 at most one is violated: their violations sum to less than 0.
+                total = a + b + c
+                v = total - 2.0 * min(a, b, c) - top
+                if binary:
+                    v = max(v, -total - top)
+                if v > least:
+                    counts[min(BINS - 1, int((v - least) / width))] += 1
+    return counts
+
+
+@njit(cache=True, nogil=True)
+def collect(X: Floats, top: float, binary: bool, least: float, out: Ints, by: Floats) -> int:
+    """Write triangles violated by more than ``least``, as many as there is room for."""
+    m, found = X.shape[0], 0
+    for i in range(m):
+        for j in range(i + 1, m):
+            a = X[i, j]
+            for h in range(j + 1, m):
+                b, c = X[i, h], X[j, h]
+                total = a + b + c
+                low = min(a, b, c)
+                v, kind = total - 2.0 * low - top, 1
+                if low == b:
+                    kind = 2
+                elif low == a:
+                    kind = 3
+                if low == c:
+                    kind = 1
+                if binary and -total - top > v:
+                    v, kind = -total - top, 0
+                if v > least and found < len(by):
+                    out[found, 0], out[found, 1], out[found, 2], out[found, 3] = i, j, h, kind
+                    by[found] = v
+                    found += 1
+    return found

@@ -1,0 +1,196 @@
+"""The rooms of the house, and the one direction in which they import: the map, and the judge of it.
+
+Adding an edge means changing a table below, where a reviewer sees it.
+"""
+
+import ast
+import importlib
+import pathlib
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+FOLDERS = {"mmcopt": "mmcopt", "mmcopt.formulations": "formulations", "mmcopt.solvers": "solvers"}
+
+# From the roof down. A room imports what is below it; those on one line do not import each other.
+ROOMS = (
+    ("cli",),
+    ("reproduce",),
+    ("estimators",),
+    ("plot", "selection", "streaming"),
+    ("comparing", "saving", "assignment"),
+    ("solvers",),
+    ("solving",),
+    ("formulations",),
+    ("bounds",),
+    ("modeling",),
+    ("capabilities",),
+    ("margins",),
+    ("kernels",),
+    ("compiled",),
+    ("condensing", "constraints", "datasets", "linalg", "metrics", "registry"),
+    ("checks",),
+    ("errors", "tables", "tolerances", "types"),
+)
+# Both sides of the house are found by name only, through the registry, when it is first asked.
+SIDES = {"formulations", "solvers"}
+# Methods of convenience: they look up where they are called, never when they are imported.
+DOORS = {
+    ("mmcopt.modeling.formulation", "mmcopt.bounds.relaxation"),  # problem.relax(...)
+    ("mmcopt.modeling.result", "mmcopt.bounds.certificates"),  # result.verify()
+    ("mmcopt.modeling.result", "mmcopt.solving.ladder"),  # result.certify()
+    ("mmcopt.modeling.result", "mmcopt.saving"),  # result.save(path)
+    ("mmcopt.modeling.result", "mmcopt.plot"),  # result.plot()
+    ("mmcopt.comparing.table", "mmcopt.plot"),  # comparison.plot()
+    ("mmcopt.assignment.clusters", "mmcopt.plot"),  # clusters.plot()
+    ("mmcopt.solving.solver", "mmcopt.solving.driver"),  # solver.solve(problem)
+}
+MOST_ENTRIES = 28  # side by side in mmcopt/, each explained by its name
+
+
+def module_files() -> dict[str, pathlib.Path]:
+    """Every module of the package by its dotted name, each file once."""
+    files = {}
+    for package, folder in FOLDERS.items():
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            parts = path.relative_to(ROOT / folder).with_suffix("").parts
+            if package == "mmcopt" and len(parts) > 1 and parts[0] in SIDES:
+                continue  # Pythons before 3.13 follow the links
+            files[".".join((package, *parts)).removesuffix(".__init__")] = path
+    return files
+
+
+FILES = module_files()
+TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in FILES.items()}
+
+
+def imports(name: str, *, lazy: bool) -> set[str]:
+    """Modules of the package that a module imports: when it is imported, or inside functions."""
+    found: set[str] = set()
+
+    def visit(node: ast.AST, inside: bool) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+                continue  # never runs
+            if inside == lazy:
+                found.update(_named(child, name))
+            function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            visit(child, inside or function)
+
+    visit(TREES[name], False)
+    return found
+
+
+def _named(node: ast.AST, name: str) -> set[str]:
+    """The modules of the package that an import statement names."""
+    if isinstance(node, ast.Import):
+        return {alias.name for alias in node.names} & FILES.keys()
+    if not isinstance(node, ast.ImportFrom):
+        return set()
+    base = node.module or ""
+    if node.level:
+        package = name if FILES[name].name == "__init__.py" else name.rpartition(".")[0]
+        base = importlib.util.resolve_name("." * node.level + base, package)
+    parts = {f"{base}.{alias.name}" for alias in node.names} & FILES.keys()
+    return parts | ({base} & FILES.keys() if len(parts) < len(node.names) else set())
+
+
+NOW = {name: imports(name, lazy=False) for name in FILES}
+LATER = {name: imports(name, lazy=True) for name in FILES}
+LEVEL = {room: level for level, rooms in enumerate(ROOMS) for room in rooms}
+
+
+def room(name: str) -> str:
+    """The room of a module; the package's own face is in none."""
+    return name.split(".")[1] if "." in name else ""
+
+
+def wrong(edges: dict[str, set[str]]) -> list[str]:
+    """Edges between rooms that the map does not have."""
+    out = []
+    for name, others in edges.items():
+        for other in others:
+            here, there = room(name), room(other)
+            if "" in (here, there) or here == there:
+                continue
+            if there in SIDES or LEVEL[there] <= LEVEL[here]:
+                out.append(f"{name} -> {other}")
+    return sorted(out)
+
+
+def without_doors(edges: dict[str, set[str]]) -> dict[str, set[str]]:
+    return {a: {b for b in others if (a, b) not in DOORS and (a, _face(b)) not in DOORS}
+            for a, others in edges.items()}
+
+
+def _face(module: str) -> str:
+    return ".".join(module.split(".")[:2])
+
+
+# ---------------------------------------------------------------- the tests
+
+
+def test_every_module_is_in_a_room():
+    assert sorted({room(name) for name in FILES} - {""}) == sorted(LEVEL)
+
+
+def test_the_entrance_hall_is_not_crowded():
+    links = {"formulations", "solvers"}
+    entries = [p.name for p in (ROOT / "mmcopt").iterdir()
+               if p.name not in links | {"py.typed", "__pycache__"}]
+    assert len(entries) <= MOST_ENTRIES, sorted(entries)
+
+
+def test_imports_go_down():
+    assert wrong(NOW) == []
+
+
+def test_imports_inside_functions_go_down_but_through_doors():
+    assert wrong(without_doors(LATER)) == []
+
+
+def test_no_door_is_there_that_nobody_uses():
+    used = {(a, b) for a, others in LATER.items() for b in others}
+    used |= {(a, _face(b)) for a, b in used}
+    assert used >= DOORS
+
+
+def test_no_cycles():
+    later = without_doors(LATER)
+    graph = {name: (NOW[name] | later[name]) - {"mmcopt"} for name in FILES}
+    finished: set[str] = set()
+
+    def walk(name: str, path: tuple[str, ...]) -> None:
+        assert name not in path, " -> ".join((*path[path.index(name):], name))
+        if name not in finished:
+            for other in sorted(graph[name]):
+                walk(other, (*path, name))
+            finished.add(name)
+
+    for name in FILES:
+        walk(name, ())
+
+
+@pytest.mark.parametrize("name", [n for n in FILES if room(n) == "formulations"])
+def test_no_formulation_knows_a_solver_by_name(name):
+    asked = {alias.name for node in ast.walk(TREES[name]) if isinstance(node, ast.ImportFrom)
+             and node.module == "mmcopt.registry" for alias in node.names}
+    asked |= {node.attr for node in ast.walk(TREES[name]) if isinstance(node, ast.Attribute)
+              and isinstance(node.value, ast.Name) and node.value.id == "registry"}
+    assert not asked & {"solver", "solvers"}
+
+
+@pytest.mark.parametrize("edge", [("mmcopt.kernels.fitted", "mmcopt.bounds.certificates"),
+                                  ("mmcopt.solvers.tabu", "mmcopt.formulations.mkc"),
+                                  ("mmcopt.solving.driver", "mmcopt.formulations.mkc"),
+                                  ("mmcopt.plot.style", "mmcopt.selection.labels")])
+def test_a_new_edge_is_seen(edge):
+    assert wrong({edge[0]: {edge[1]}}) == [" -> ".join(edge)]
+
+
+@pytest.mark.parametrize("name", sorted({f"mmcopt.{r}" for r in LEVEL} & {
+    n for n, p in FILES.items() if p.name == "__init__.py"} - {"mmcopt.formulations",
+                                                               "mmcopt.solvers"}))
+def test_a_room_says_what_it_is_and_what_it_may_import(name):
+    text = ast.get_docstring(TREES[name])
+    assert "import" in text and len(text.splitlines()) >= 3
