@@ -7,8 +7,8 @@ from mmcopt.formulations.hypersphere import Hypersphere
 from mmcopt.formulations.least_squares import LeastSquares
 from mmcopt.formulations.least_squares_fit import LeastSquaresFit
 from mmcopt.formulations.linearized import LinearizedCPM3C, LinearizedMKC
-from mmcopt.formulations.machine import MultipleKernelMachine
 from mmcopt.formulations.mkc import MKC
+from mmcopt.formulations.multiple_kernel_machine import MultipleKernelMachine
 from mmcopt.formulations.one_class_hinge import OneClassHinge
 
 __all__ = ["CPM3C", "CrammerSinger", "Diffrac", "Hypersphere", "LeastSquares", "LeastSquaresFit",

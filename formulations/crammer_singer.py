@@ -9,11 +9,12 @@ import numpy as np
 
 from mmcopt.capabilities import Bounded, ConvexProgram, CutRisk, Program
 from mmcopt.checks import encode_labels
+from mmcopt.constraints import Balance
 from mmcopt.errors import DataError
-from mmcopt.formulations.cpm3c import CPM3C
-from mmcopt.kernels import Gaussian
+from mmcopt.formulations.margin_problem import MarginProblem
+from mmcopt.kernels import Gaussian, Kernel
 from mmcopt.linalg import UNIT
-from mmcopt.margins import Hinge, Logistic, SquaredHinge
+from mmcopt.margins import Hinge, Logistic, MarginLoss, SquaredHinge
 from mmcopt.margins.cut_models import LabelCuts, PairCuts
 from mmcopt.modeling import Statement
 from mmcopt.types import Floats, Ints
@@ -21,12 +22,15 @@ from mmcopt.types import Floats, Ints
 LARGEST = 1e100  # dual weight that is taken as it is
 
 
-class GivenLabels(CPM3C):
+class GivenLabels(MarginProblem):
     """A problem of margins that given labels ``y`` make convex; `_settle` takes them.
 
     A class of it says what the margin of a sample is (`_margin`), which is concave in the scores,
     and which weights against classes are dual (`_allowed`).
     """
+
+    default_solver = "CuttingPlane"
+    _meaning = "t1 is the score of the given class, t2 that of the best other; convex"
 
     @classmethod
     @abstractmethod
@@ -43,33 +47,22 @@ class GivenLabels(CPM3C):
 
     def _margin(self, T: Floats) -> Floats:
         """The margins of the samples at scores T."""
-        return self._margins(T, self.y)
+        return self.margins_of(T, self.y)
 
     def objective(self, point: Any) -> float:
         W, T = self.weights(point), self.scores(point)
         return float(self.scale * (self.regulariser(W) + self.loss.value(self._margin(T)).mean()))
 
-    def caution(self, point: Any, labels: Ints | None = None,
-                value: float | None = None) -> str | None:
-        return None
-
     def statement(self) -> Statement:
-        whole = super().statement()
-        rows = [row for row in whole.rows if row[0] not in ("non-convex", "paper")]
-        rows += [("given", f"labels y; {self._meaning}", ""), ("paper", self.paper, "")]
         return Statement(f"{type(self).__name__}: {self.n} samples with given labels, "
-                         f"{self.n_clusters} clusters", tuple(rows))
-
-    _meaning = "t1 is the score of the given class, t2 that of the best other; convex"
+                         f"{self.n_clusters} clusters", (*self.rows(), (
+                             "given", f"labels y; {self._meaning}", ""), ("paper", self.paper, "")))
 
     # ------------------------------------------------------------ offers
 
     def offer(self, kind: type[Any]) -> Any:
         if kind is CutRisk:
-            return CutRisk(self.features, self.n_clusters, self.beta, self._cuts,
-                              balance=self.balance_rows, limit=float(self.balance or 0.0),
-                              bound=self._bound, regulariser=self.regulariser, scale=self.scale,
-                              blocks=self.blocks, p=self.p)
+            return self.cut_risk(bound=self._bound)
         if kind is Bounded:
             return Bounded(self._bound, trivial=0.0)
         if kind is ConvexProgram:
@@ -179,8 +172,9 @@ class CrammerSinger(GivenLabels):
 
     paper = "Crammer and Singer 2001; the problem of Zhao et al., CPM3C, once labels are given"
 
-    def __init__(self, X: Any, y: Any, n_clusters: int = 2, *, beta: float = 0.03, loss: Any = None,
-                 balance: float | None = None, kernel: Any = None, center: bool = True,
+    def __init__(self, X: Any, y: Any, n_clusters: int = 2, *, beta: float = 0.03,
+                 loss: MarginLoss | None = None, balance: float | Balance | None = None,
+                 kernel: Kernel | str | None = None, center: bool = True,
                  normalize: bool = True, bias: float = 0.0) -> None:
         super().__init__(X, n_clusters, beta=beta, loss=loss, balance=balance, kernel=kernel,
                          center=center, normalize=normalize, bias=bias)

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from mmcopt.capabilities import InnerFit, LabelQuadratic, Refit
+from mmcopt.capabilities import LabelQuadratic, Refit
 from mmcopt.capabilities.matrices import Dense, LowRank, Symmetric
 from mmcopt.checks import choice, data_matrix, flag, integer, is_sparse, real, require_memory
 from mmcopt.constraints import CannotLink, Known, LabelRules, MustLink, Sizes, as_sizes, resolve
@@ -206,8 +206,6 @@ class LeastSquares(Formulation):
     def offer(self, kind: type[Any]) -> Any:
         if kind is LabelQuadratic:
             return self._quadratic
-        if kind is InnerFit:
-            return InnerFit(self.coefficients)
         if kind is Refit and self.n_clusters == 2:
             low, high, lq = self.rules.low, self.rules.high, self._quadratic
             return Refit(lambda v: np.asarray(self.W @ v), self.shift, lambda v, labels: labels,

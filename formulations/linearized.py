@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mmcopt.formulations.crammer_singer import CrammerSinger, GivenLabels
-from mmcopt.formulations.machine import MultipleKernelMachine
+from mmcopt.formulations.multiple_kernel_machine import MultipleKernelMachine
 from mmcopt.linalg import UNIT
 from mmcopt.margins.cut_models import HeldCuts, PairCuts
 from mmcopt.types import Floats, Ints

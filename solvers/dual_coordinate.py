@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numba import njit
 
 from mmcopt.capabilities import BoxDual, Capability
 from mmcopt.checks import hyper, integer, optional, real, require_memory
@@ -24,82 +23,6 @@ STILL = 3  # steps in a row that move nothing, after which it gives up
 PASSES = 10  # over a working set at most, times n over its size: as dear as the new gradient
 SHARE = 0.05  # of its own gap that is left to a working set
 TIGHT = 0.01  # of the dual objective, which is left at most: early gaps are far larger
-# Contraction and reordering of sums only: NaN and infinity keep their meaning.
-loop = njit(cache=True, nogil=True, error_model="numpy",
-            fastmath={"contract", "nsz", "arcp", "reassoc"})
-
-
-@loop
-def ascend(G: Any, a: Any, g: Any, upper: Any, target: float, passes: int) -> int:
-    """Ascend on a set until its gap is at most ``target``; the number of passes taken.
-
-    ``g = 1 - Ka`` on the set, G the kernel within it; both vectors change in place. A pass takes an
-    exact step on one coordinate after another; coordinates that cannot move cost next to nothing.
-    """
-    n = a.size
-    for p in range(passes):
-        gap = 0.0
-        for i in range(n):
-            gap += upper[i] * max(g[i], 0.0) - a[i] * g[i]
-        if gap <= target:
-            return p
-        for i in range(n):
-            step = min(max(a[i] + g[i] / G[i, i], 0.0), upper[i]) - a[i]
-            if step != 0.0:
-                a[i] += step
-                row = G[i]
-                for j in range(n):
-                    g[j] -= step * row[j]
-    return passes
-
-
-@loop
-def survey(a: Any, g: Any, upper: Any, gaps: Any) -> tuple[float, float, float]:
-    """Primal objective and gap of a point, the largest s <= 2 for which s a stays in the box.
-
-    ``gaps`` is filled with what each sample adds to the gap.
-    """
-    square, losses, linear, room = 0.0, 0.0, 0.0, 2.0
-    for i in range(a.size):
-        loss = upper[i] * max(g[i], 0.0)
-        gaps[i] = loss - a[i] * g[i]
-        square += a[i] * (1.0 - g[i])
-        losses += loss
-        linear += a[i]
-        if a[i] > 0.0:
-            room = min(room, upper[i] / a[i])
-    primal = 0.5 * square + losses
-    return primal, primal - (linear - 0.5 * square), room
-
-
-@loop
-def stretch(a: Any, g: Any, upper: Any, high: float) -> tuple[float, float, float]:
-    """The best s of s a, from 1 to ``high``, with its primal objective and gap, by bisection."""
-    square, linear, short = 0.0, 0.0, np.empty(a.size, np.int64)
-    m = 0
-    for i in range(a.size):
-        square += a[i] * (1.0 - g[i])
-        linear += a[i]
-        if g[i] > 0.0:
-            short[m] = i
-            m += 1
-    low = 1.0
-    for _ in range(40):  # J(s) = s^2 square / 2 + sum upper max(0, 1 - s f) is convex
-        s = (low + high) / 2
-        slope = s * square
-        for k in range(m):
-            f = 1.0 - g[short[k]]
-            if s * f < 1.0:
-                slope -= upper[short[k]] * f
-        if slope < 0.0:
-            low = s
-        else:
-            high = s
-    losses = 0.0
-    for k in range(m):
-        losses += upper[short[k]] * max(1.0 - high * (1.0 - g[short[k]]), 0.0)
-    primal = 0.5 * high**2 * square + losses
-    return high, primal, primal - (high * linear - 0.5 * high**2 * square)
 
 
 @dataclass
@@ -120,6 +43,8 @@ class _State:
 
     def survey(self) -> tuple[float, float, Floats]:
         """Primal objective, gap, and the gap of each sample."""
+        from mmcopt.compiled.box_ascent import survey
+
         gaps = np.empty(len(self.a))
         primal, gap, _ = survey(self.a, self.g, self.upper, gaps)
         return primal, gap, gaps
@@ -129,6 +54,8 @@ class _State:
 
         Where no coordinate is at its bound, a little length trades a share of |w|^2 for all losses.
         """
+        from mmcopt.compiled.box_ascent import stretch, survey
+
         primal, gap, room = survey(self.a, self.g, self.upper, np.empty(len(self.a)))
         if room > 1.0 and gap > 0.0:
             s, longer, wider = stretch(self.a, self.g, self.upper, room)
@@ -175,6 +102,8 @@ class DualCoordinate(Solver):
                                     "and 3000")
 
     def prepare(self, f: Any) -> None:
+        from mmcopt.compiled.box_ascent import ascend, stretch, survey
+
         f.offer(BoxDual).kernel.rows(np.zeros(1, dtype=np.int64))  # reads the data, compiles
         one = np.ones((1, 1))
         ascend(one, one[0].copy(), one[0].copy(), one[0], 0.0, 1)
@@ -257,6 +186,8 @@ class DualCoordinate(Solver):
 
     def _improve(self, state: _State, rng: np.random.Generator) -> int:
         """Ascend on one working set; the number of coordinates that have moved."""
+        from mmcopt.compiled.box_ascent import ascend
+
         primal, gap, gaps = state.survey()
         S = self._working_set(state, gaps, rng)
         if len(S) > MOST:

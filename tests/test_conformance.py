@@ -20,7 +20,7 @@ from mmcopt import registry
 from mmcopt.bounds import certificates, enumeration
 from mmcopt.bounds.label_lift import Lift
 from mmcopt.bounds.relaxation import Relaxation
-from mmcopt.capabilities import Bounded, ConvexProgram, InnerFit, LabelQuadratic
+from mmcopt.capabilities import Bounded, ConvexProgram, LabelQuadratic
 from mmcopt.constraints import Sizes
 from mmcopt.errors import IncompatibleError, InfeasibleError, ParameterError
 from mmcopt.formulations import (
@@ -511,17 +511,11 @@ def test_random_labels_and_repair_are_feasible(problem):
 
 
 @label_problems()
-def test_inner_fit_attains_the_objective(problem):
+def test_decision_values_have_a_column_a_cluster(problem):
     f = PROBLEMS[problem]
-    fit = f.offer(InnerFit)
-    if fit is None:
-        pytest.skip("offers no InnerFit")
-    labels = f.offer(LabelQuadratic).expand(f.offer(LabelQuadratic).random_labels(
-        np.random.default_rng(0)))
-    assert np.isfinite(fit.fit(labels)).all()
-    rows = f.X
-    scores = f.decision_function(labels, rows)
-    assert scores.shape == (f.n, f.n_clusters)
+    lq = f.offer(LabelQuadratic)
+    scores = f.decision_function(lq.expand(lq.random_labels(np.random.default_rng(0))), f.X)
+    assert scores.shape == (f.n, f.n_clusters) and np.isfinite(scores).all()
 
 
 @pytest.mark.parametrize("problem", [

@@ -11,7 +11,6 @@ from mmcopt.capabilities.base import Capability
 from mmcopt.capabilities.convex import (
     Bounded,
     ConvexProgram,
-    InnerFit,
     LinearSystem,
     Program,
     Subgradient,
@@ -21,7 +20,7 @@ from mmcopt.capabilities.labels import LabelQuadratic
 from mmcopt.capabilities.margins import CutRisk, KernelMargin, LiftedMargin, MarginRisk, Refit
 
 __all__ = [
-    "Bounded", "BoxDual", "Capability", "ConvexProgram", "CutRisk", "DomainRisk", "InnerFit",
+    "Bounded", "BoxDual", "Capability", "ConvexProgram", "CutRisk", "DomainRisk",
     "KernelMargin", "LabelQuadratic", "LiftedMargin", "LinearSystem", "MarginRisk", "Program",
     "Refit", "SimplexDual", "Subgradient",
 ]

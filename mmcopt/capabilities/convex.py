@@ -7,14 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mmcopt.capabilities.base import Capability
-from mmcopt.types import Floats, Ints
-
-
-@dataclass(frozen=True, eq=False)
-class InnerFit(Capability):
-    """The best model for given labels: ``fit(labels)`` returns its coefficients."""
-
-    fit: Callable[[Ints], Floats]
+from mmcopt.types import Floats
 
 
 @dataclass(frozen=True, eq=False)

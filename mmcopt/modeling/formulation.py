@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-from mmcopt.capabilities import Capability
+from mmcopt.capabilities import Capability, LabelQuadratic
 from mmcopt.checks import encode_labels, is_sparse
 from mmcopt.errors import DataError, IncompatibleError, ParameterError
 from mmcopt.registry import register_formulation
@@ -126,6 +126,15 @@ class Formulation(ABC):
     def from_labels(self, labels: Ints) -> Any:
         """Return the best point with the given labels; for label problems, the labels."""
         return labels
+
+    def means_labels(self, given: Any) -> bool:
+        """Whether what a caller gives are labels, and not a point of another form."""
+        if isinstance(given, list | tuple) and any(np.ndim(part) for part in given):
+            return False  # rows of a matrix, or the parts of a point
+        array = np.asarray(given)
+        # Where points are labels, numbers with fractions are names of clusters too.
+        return array.ndim == 1 and (array.dtype.kind in "iuUSbO"
+                                    or self.offer(LabelQuadratic) is not None)
 
     def coded_labels(self, labels: Any) -> Ints:
         """Labels of any values as 0..k-1; integers that lie in that range stay as they are."""

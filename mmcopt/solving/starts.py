@@ -35,13 +35,7 @@ def starting_point(f: Any, init: Any, rng: np.random.Generator) -> Any:
             return f.from_labels(relaxed_labels(f))
         raise ParameterError("init must be 'random', 'kmeans', 'spectral', 'sdp', a Result, labels "
                              f"or a point; got {init!r}.")
-    if isinstance(init, tuple | list) and len(init) == 2 and np.ndim(init[0]) == 2:
-        return init  # weights with labels beside them
-    array = np.asarray(init)
-    # Where points are labels, numbers with fractions are names of clusters too.
-    if array.ndim == 1 and (array.dtype.kind in "iuUSbO" or f.offer(LabelQuadratic) is not None):
-        return f.from_labels(f.coded_labels(array))
-    return init
+    return f.from_labels(f.coded_labels(init)) if f.means_labels(init) else init
 
 
 def _cluster(vectors: NDArray[Any], k: int, rng: np.random.Generator) -> Ints:

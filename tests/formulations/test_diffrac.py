@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mmcopt as mm
-from mmcopt.capabilities import InnerFit, LabelQuadratic
+from mmcopt.capabilities import LabelQuadratic
 from mmcopt.constraints import Sizes
 from mmcopt.errors import DataError, InfeasibleError, ParameterError
 from mmcopt.formulations import Diffrac, LeastSquares
@@ -151,7 +151,7 @@ def test_decision_values_on_the_training_rows_are_the_fitted_ones(kernel):
     scores = f.decision_function(c, X)
     np.testing.assert_allclose(scores, f.W @ Z, atol=1e-9)  # Z - n A Z
     np.testing.assert_allclose(scores.sum(axis=1), 1.0)
-    V = f.offer(InnerFit).fit(c)
+    V = f.coefficients(c)
     penalty = np.sum(V**2) if f.low_rank else np.sum(V * (f.K @ V))
     fit = np.sum((Z - scores) ** 2) / 12 + f.kappa * penalty
     assert fit == pytest.approx(f.objective(c), rel=1e-9)

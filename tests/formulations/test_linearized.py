@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import mmcopt as mm
-from mmcopt.capabilities import Bounded, InnerFit
+from mmcopt.capabilities import Bounded
 from mmcopt.errors import DataError
 from mmcopt.formulations import (
     CPM3C,
@@ -61,11 +61,11 @@ def test_a_step_is_a_majoriser_that_touches_at_its_point(several):
 
 
 @pytest.mark.parametrize("several", [False, True])
-@pytest.mark.parametrize("name", ["step", "machine"])
+@pytest.mark.parametrize("name", ["majoriser", "machine"])
 def test_the_optimum_is_that_of_the_literal_problem(several, name):
     for seed in range(9):
         f, y = draw(seed, several)
-        g = f._machine(getattr(f, name), y)
+        g = f._given(getattr(f, name), y)
         ours, conic = mm.solve(g, EXACT), mm.solve(g, "Conic")
         reference = g.reference()
         with warnings.catch_warnings():
@@ -86,7 +86,7 @@ def test_any_weights_prove_a_bound(several):
     rng = np.random.default_rng(5)
     for seed in range(9):
         f, y = draw(seed, several)
-        for g in (f._machine(f.step, y), f.restrict(y)):
+        for g in (f._given(f.majoriser, y), f.restrict(y)):
             best = mm.solve(g, EXACT)
             bound, duals = g.offer(Bounded).bound, best.certificate.duals
             for _ in range(20):
@@ -122,15 +122,6 @@ def test_a_floor_is_linearised_by_its_labels():
     step = floor.linearize(result.point)
     assert isinstance(step, CrammerSinger)
     assert step.objective(result.point[0]) == pytest.approx(result.objective, rel=1e-12)
-
-
-@pytest.mark.parametrize("several", [False, True])
-def test_the_inner_fit_is_the_best_of_its_labels(several):
-    f, y = draw(2, several)
-    point = f.offer(InnerFit).fit(y)
-    best = mm.solve(f.restrict(y), "Conic").objective
-    assert f.restrict(y).objective(point) == pytest.approx(best, rel=1e-5)
-    assert f.objective(point) <= best * (1 + 1e-5)
 
 
 def test_the_weights_of_kernels_are_those_of_the_restricted_problem():

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import mmcopt as mm
-from mmcopt.capabilities import InnerFit, LabelQuadratic
+from mmcopt.capabilities import Bounded, LabelQuadratic
 from mmcopt.capabilities.matrices import LowRank
 from mmcopt.errors import DataError, InfeasibleError, ParameterError
 from mmcopt.formulations import LeastSquares
@@ -37,7 +37,7 @@ def test_value_is_the_definition_for_every_kind_of_matrix(given):
 
 def test_a_capability_offers_itself():
     lq = LabelQuadratic(W)
-    assert lq.offer(LabelQuadratic) is lq and lq.offer(InnerFit) is None
+    assert lq.offer(LabelQuadratic) is lq and lq.offer(Bounded) is None
     result = mm.solving.run(mm.solvers.Tabu(), lq, None, np.random.default_rng(0))
     assert result.value == pytest.approx(lq.value(result.point))
 

@@ -8,12 +8,12 @@ import pytest
 
 import mmcopt as mm
 from mmcopt.capabilities import BoxDual
+from mmcopt.compiled.box_ascent import ascend
 from mmcopt.errors import ParameterError
 from mmcopt.formulations import OneClassHinge
 from mmcopt.kernels import Gaussian, Linear, Polynomial
 from mmcopt.modeling.result import Status
 from mmcopt.solvers import DualCoordinate
-from mmcopt.solvers.dual_coordinate import ascend
 
 MOONS = mm.datasets.load("moons:n=1500,noise=.1,seed=0")[0]
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 
+from mmcopt.constraints import Balance
 from mmcopt.formulations.crammer_singer import GivenLabels
-from mmcopt.formulations.mkc import MKC, PLAIN
-from mmcopt.kernels import Gaussian, Linear, Polynomial
+from mmcopt.formulations.several_kernels import PLAIN, SeveralKernels
+from mmcopt.kernels import Gaussian, Kernel, Linear, Polynomial
+from mmcopt.margins import MarginLoss
 from mmcopt.types import Floats
 
 
-class MultipleKernelMachine(GivenLabels, MKC):
+class MultipleKernelMachine(SeveralKernels, GivenLabels):
     """A multi-class machine that weighs kernels, for given labels y: a convex problem.
 
     Minimise over weights s >= 0 with |s|_p <= 1 and v_1..v_M ``sum_m |v_m|^2 / (2 s_m) + C/n sum_i
@@ -23,11 +26,13 @@ class MultipleKernelMachine(GivenLabels, MKC):
 
     paper = "Zhao et al., MKC, eq. 2.14, once labels are given"
 
-    def __init__(self, X: Any, y: Any, n_clusters: int = 2, *, kernels: Any = PLAIN,
-                 C: float = 50.0, p: float = 2.0, loss: Any = None, balance: float | None = None,
+    def __init__(self, X: Any, y: Any, n_clusters: int = 2, *,
+                 kernels: Sequence[Kernel | str] = PLAIN, C: float = 50.0, p: float = 2.0,
+                 loss: MarginLoss | None = None, balance: float | Balance | None = None,
                  center: bool = True, normalize: bool = True) -> None:
-        super().__init__(X, n_clusters, kernels=kernels, C=C, p=p, loss=loss, balance=balance,
-                         center=center, normalize=normalize)
+        beta = self._take_kernels(kernels, C, p)
+        super().__init__(X, n_clusters, beta=beta, loss=loss, balance=balance, kernel=None,
+                         center=center, normalize=normalize, bias=0.0)
         self._settle(y)
 
     def _square(self, U: Floats) -> float:
