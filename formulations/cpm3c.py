@@ -85,6 +85,10 @@ class CPM3C(MarginProblem):
             and np.ndim(point[0]) == 2
         return (point[0], point[1]) if pair else (point, None)
 
+    def as_point(self, given: Any) -> Any:
+        W, labels = self._parts(given)
+        return given if labels is None else MarginPoint(np.asarray(W), np.asarray(labels))
+
     def weights(self, point: Any) -> Floats:
         """W of a point, which has labels beside it when there is a floor on sizes."""
         return super().weights(self._parts(point)[0])

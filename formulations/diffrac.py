@@ -11,13 +11,13 @@ from mmcopt.capabilities import LabelQuadratic
 from mmcopt.capabilities.matrices import Dense, LowRank, Symmetric
 from mmcopt.checks import real
 from mmcopt.constraints import Sizes
-from mmcopt.formulations.least_squares import Contracted, LeastSquares
-from mmcopt.kernels import Gaussian, Linear
+from mmcopt.formulations.label_regression import Contracted, LabelRegression
+from mmcopt.kernels import Gaussian, Kernel, Linear
 from mmcopt.modeling import Statement, cached
 from mmcopt.types import Floats, Ints
 
 
-class Diffrac(LeastSquares):
+class Diffrac(LabelRegression):
     """Labels whose indicators ridge regression with a free bias fits best.
 
     Minimise over labels c, no cluster empty,
@@ -56,8 +56,9 @@ class Diffrac(LeastSquares):
     """
 
     paper = "Bach and Harchaoui (2007), DIFFRAC, section 2"
+    default_solver = "Memetic"
 
-    def __init__(self, X: Any, n_clusters: int = 2, *, kernel: Any = Gaussian(width=1.0),
+    def __init__(self, X: Any, n_clusters: int = 2, *, kernel: Kernel | str = Gaussian(width=1.0),
                  kappa: float = 1e-3, sizes: Any = None, known: Any = None, must_link: Any = None,
                  cannot_link: Any = None) -> None:
         real(0, open_low=True).check(type(self).__name__, "kappa", kappa)
@@ -112,11 +113,6 @@ class Diffrac(LeastSquares):
         shares = np.bincount(point, minlength=self.n_clusters) / self.n  # the bias
         return super().decision_function(point, X) + shares
 
-    @property
-    def restrict(self) -> Any:
-        """Not there: `reference` is the problem for given labels, `coefficients` its solution."""
-        raise AttributeError
-
     # ------------------------------------------------------------ points
 
     def objective(self, point: Ints) -> float:
@@ -153,14 +149,13 @@ class Diffrac(LeastSquares):
         import cvxpy as cp
 
         n, k = self.n, self.n_clusters
-        same = super().reference(labels)  # the constraints on labels are the same
-        Z = cp.Constant(np.eye(k)[np.asarray(labels)]) if labels is not None \
-            else same.var_dict["Z"]
+        Z, constraints = self.literal_labels() if labels is None \
+            else (cp.Constant(np.eye(k)[np.asarray(labels)]), [])
         K = np.asarray(self.kernel.fit(self.X).matrix())  # not centred: the bias does that
         V, b = cp.Variable((n, k), name="V"), cp.Variable((1, k), name="b")
         loss = cp.sum_squares(Z - K @ V - np.ones((n, 1)) @ b)  # Phi w = K V
         penalty = sum(cp.quad_form(V[:, h], cp.psd_wrap(K)) for h in range(k))
-        return cp.Problem(cp.Minimize(loss / n + self.kappa * penalty), same.constraints)
+        return cp.Problem(cp.Minimize(loss / n + self.kappa * penalty), constraints)
 
     @classmethod
     def examples(cls) -> list[Self]:

@@ -20,7 +20,7 @@ from mmcopt.errors import DataError
 from mmcopt.kernels import Kernel
 from mmcopt.margins import LOSSES
 from mmcopt.modeling import Formulation
-from mmcopt.modeling.result import Certificate, History, Result, Rung, Status
+from mmcopt.modeling.result import Certificate, ClimbEnd, History, Result, Rung, Status
 
 VERSION = 1
 # What zip, zlib, NumPy and JSON raise on a file that is damaged or something else.
@@ -102,6 +102,8 @@ def save(result: Result, path: Any, *, data: bool = True) -> None:
             "kind": c.kind, "options": _pack(c.options, arrays), "duals": _pack(c.duals, arrays),
             "fingerprint": c.fingerprint},
         "ladder": [dataclasses.astuple(rung) for rung in result.ladder],
+        "climb_end": None if result.climb_end is None else result.climb_end.name,
+        "adopted": result.adopted,
         "status": result.status.name, "history": _pack(result.history.to_dict(), arrays),
     }
     for name in FIELDS:
@@ -148,6 +150,9 @@ def load(path: Any, *, problem: Any = None) -> Result:
     rows = [dict(zip(columns, map(float, row), strict=True))
             for row in zip(*columns.values(), strict=True)]
     rest = {name: _unpack(document[name], arrays) for name in FIELDS}
+    rest["point"] = problem.as_point(rest["point"])
+    end = document.get("climb_end")  # earlier versions do not say
     return Result(problem, status=Status[document["status"]], certificate=certificate,
                   history=History(rows), ladder=tuple(Rung(*r) for r in document["ladder"]),
-                  **rest)
+                  climb_end=None if end is None else ClimbEnd[end],
+                  adopted=bool(document.get("adopted", False)), **rest)

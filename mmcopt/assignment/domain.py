@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from mmcopt.checks import is_sparse, require_memory
 from mmcopt.errors import DataError
-from mmcopt.kernels import Precomputed
 from mmcopt.kernels.on_demand import Gaussians
 from mmcopt.types import Floats, Ints
 
@@ -199,7 +198,7 @@ class Domain:
 
 
 def _dense(problem: Any) -> Floats:
-    if any(isinstance(leaf, Precomputed) for leaf in problem.kernel._leaves()):
+    if problem.kernel.reads_matrix:
         raise DataError("clusters are parts of the space of the features, which a Precomputed "
                         "kernel does not show; give the features and a kernel of them.")
     if is_sparse(problem.X):

@@ -36,7 +36,7 @@ class Answer:
                 and result.formulation.balance_rows is None:
             self.notes.append("centred features are balanced by themselves; --no-center makes "
                               "--balance a constraint")
-        if "better labels" in result.message:
+        if result.adopted or result.incumbent is not None:
             self.notes.append(result.message)
         self.clusters: Assignment | None = self._read(task.asked) if self.domain else None
 

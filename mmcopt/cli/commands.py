@@ -200,7 +200,7 @@ def certify(args: Namespace) -> int:
                  "status": str(r.status)} for name, r in (("saved", before), ("now", after))],
                columns)
     show_ladder(after.ladder)
-    if "better labels" in after.message:
+    if after.adopted or after.incumbent is not None:
         say(f"Note: {after.message}.")
     show_notes([text for text in [sentence_on_ladder(after)] if text])
     say(sentence_on_bound(after))

@@ -10,7 +10,7 @@ from typing import Any
 
 from mmcopt import registry
 from mmcopt.cli.console import console, note, show_table, table_of
-from mmcopt.modeling.result import Result, Rung
+from mmcopt.modeling.result import ClimbEnd, Result, Rung
 from mmcopt.tables import cell
 
 MEANING = {
@@ -143,4 +143,4 @@ def climb(result: Result, seconds: float, *, quiet: bool) -> tuple[Result, bool]
 
 def interrupted(result: Result) -> bool:
     """Whether Ctrl-C ended the climb of a certified result."""
-    return result.message.startswith("interrupted")
+    return result.climb_end is ClimbEnd.INTERRUPTED

@@ -13,7 +13,7 @@ import numpy as np
 from mmcopt.errors import BackendError, IncompatibleError, MMCError, ParameterError
 from mmcopt.metrics import adjusted_rand_index
 from mmcopt.modeling import Formulation
-from mmcopt.modeling.result import Result, Rung, Status
+from mmcopt.modeling.result import ClimbEnd, Result, Rung, Status
 from mmcopt.tables import as_json, markdown_table, text_table
 from mmcopt.tolerances import CERTIFIED_GAP, FEASIBLE
 
@@ -109,7 +109,7 @@ class Comparison:
                 self.append(name, "found while certifying", None, tight.incumbent, None,
                              time.perf_counter() - started)
             self._raise_bounds(name, tight)
-            if tight.message.startswith("interrupted"):
+            if tight.climb_end is ClimbEnd.INTERRUPTED:
                 self.interrupted = True
                 break
         return self

@@ -6,7 +6,7 @@ on small data; a test holds the two equal. Functions that call one another share
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -445,15 +445,36 @@ def _move(X: F, T: F, w: F, G: F, b: F, weights: F, pairs: F, kind: int, least: 
     return m, after
 
 
-@loop
-def descend(X: F, beta: float, G: F, b: F, weights: F, pairs: F, kind: int, least: int, fixed: F,
-            limits: F, alpha: float, most: int, top: F, W: F, T: F, a: F) -> tuple[int, int, float]:
-    """Masters over the cuts G, b, one after another, until the objective falls by less than alpha.
+class CutArrays(NamedTuple):
+    """A set of cuts: linear parts, what they say at W = 0, weights and pairs of the samples."""
 
-    ``fixed`` and ``limits`` are the rows of constraints. Labels ``top`` of the anchor, W, T and the
-    multipliers a are moved in place; how many masters, how many rises of the objective, and the
-    largest cut at W, linearised there.
+    G: F
+    b: F
+    weights: F
+    pairs: F
+    kind: int  # PAIR or LABEL
+    least: int  # samples that a class must have, of LABEL
+
+
+class At(NamedTuple):
+    """Where a step is: the labels of the anchor, W with its scores T, and the multipliers."""
+
+    top: F
+    W: F
+    T: F
+    a: F
+
+
+@loop
+def descend(X: F, beta: float, cuts: CutArrays, fixed: F, limits: F, alpha: float, most: int,
+            at: At) -> tuple[int, int, float]:
+    """Masters over the cuts, one after another, until the objective falls by less than alpha.
+
+    ``fixed`` and ``limits`` are the rows of constraints. Where it is moves in place; how many
+    masters, how many rises of the objective, and the largest cut at W, linearised there.
     """
+    G, b, weights, pairs, kind, least = cuts
+    top, W, T, a = at
     J, (n, k), d = G.shape[0], T.shape, X.shape[1]
     t, new, changed = np.empty(n), np.empty(n, np.int64), np.empty(n, np.int64)
     rows, value = np.concatenate((G, fixed)), np.concatenate((b, limits))

@@ -81,7 +81,8 @@ class LeastSquaresClustering(ClusterMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.pairwise = "precomputed" in repr(self.kernel).lower()
+        tags.input_tags.pairwise = self.kernel == "precomputed" if isinstance(self.kernel, str) \
+            else isinstance(self.kernel, Kernel) and self.kernel.reads_matrix
         return tags
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -120,8 +121,12 @@ class LeastSquaresClustering(ClusterMixin, BaseEstimator):
                                      f"got {self.lam!r}.")
             real(0, open_low=True).check(owner, "lam", self.lam)
 
+    @property
+    def _automatic(self) -> bool:
+        return isinstance(self.kernel, str) and self.kernel == "auto"
+
     def _kernel(self, n: int) -> Kernel:
-        if not (isinstance(self.kernel, str) and self.kernel == "auto"):
+        if not self._automatic:
             return as_kernel(self.kernel)
         plain = Gaussian(width=1.0)
         return plain if n <= DENSE_LIMIT else plain.nystroem(RANK)

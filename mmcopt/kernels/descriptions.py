@@ -94,6 +94,11 @@ class Kernel:
                                  f"combined with kernels that read features; got {self!r}.")
         return fitted(self, Data(checks.data_matrix(X, owner=owner, sparse=not any(given)), owner))
 
+    @property
+    def reads_matrix(self) -> bool:
+        """Whether the data it is fitted to are a kernel matrix."""
+        return any(isinstance(leaf, Precomputed) for leaf in self._leaves())
+
     def as_dict(self) -> dict[str, Any]:
         """Describe the kernel by names and numbers that JSON can hold."""
         values = {k: v.as_dict() if isinstance(v, Kernel) else v for k, v in self._given().items()}

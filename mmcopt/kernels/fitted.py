@@ -66,6 +66,11 @@ class FittedKernel:
     def _fit_parts(self, kernel: Any, data: Data) -> list[FittedKernel]:
         return [fitted(part, data) for part in kernel._inner()]
 
+    @property
+    def feature_count(self) -> int | None:
+        """How many explicit features there are; None where a feature map is not cheap."""
+        return int(self._map(self._data.X[:1]).shape[1]) if self.explicit else None
+
     def matrix(self) -> Array:
         """Return the training kernel (n, n), exactly symmetric, in a new array."""
         Phi = self.features()

@@ -63,7 +63,7 @@ class PairCuts:
     class has changed. Where ``compiled``, the masters of a step are one call of `descend`.
     """
 
-    kind: ClassVar[int] = 0  # `planes.PAIR`; below 0 where there is no compiled loop
+    kind: ClassVar[int] = 0  # `cutting_planes.PAIR`; below 0 where there is no compiled loop
 
     def __init__(self, features: Features, k: int, loss: MarginLoss, start: Ints) -> None:
         self.features, self.k, self.loss = features, k, loss
@@ -201,13 +201,13 @@ class PairCuts:
 
     def descend(self, beta: float, rows: Floats, limits: Floats, alpha: float, most: int,
                 W: Floats, T: Floats, a: Floats) -> tuple[int, int, float]:
-        """Solve masters as `planes.descend` says, with constraints ``rows W <= -limits``."""
-        from mmcopt.compiled.cutting_planes import descend
+        """Solve masters as the compiled `descend` says, with constraints ``rows W <= -limits``."""
+        from mmcopt.compiled.cutting_planes import At, CutArrays, descend
 
         J = len(self)
         self.top = self.top.copy()  # a point may hold the labels so far
-        counts = descend(self._rows, beta, self.G, self.b, self._weights[:J], self._pairs[:J],
-                         self.kind, self._least, rows, limits, alpha, most, self.top, W, T, a)
+        cuts = CutArrays(self.G, self.b, self._weights[:J], self._pairs[:J], self.kind, self._least)
+        counts = descend(self._rows, beta, cuts, rows, limits, alpha, most, At(self.top, W, T, a))
         return int(counts[0]), int(counts[1]), float(counts[2])
 
     @property
@@ -224,7 +224,7 @@ class LabelCuts(PairCuts):
     ``l(m) + a m + a (t_q - t_y)``, q the one of p, r that is not y: valid for any y.
     """
 
-    kind = 1  # `planes.LABEL`
+    kind = 1  # `cutting_planes.LABEL`
 
     def __init__(self, features: Features, k: int, loss: MarginLoss, start: Ints,
                  least: int | None) -> None:

@@ -5,7 +5,16 @@ relaxations, and `Result` certificates, ladder, files and pictures, only where a
 """
 
 from mmcopt.modeling.formulation import Formulation, Statement, cached
-from mmcopt.modeling.result import Certificate, Check, History, Report, Result, Rung, Status
+from mmcopt.modeling.result import (
+    Certificate,
+    Check,
+    ClimbEnd,
+    History,
+    Report,
+    Result,
+    Rung,
+    Status,
+)
 
-__all__ = ["Certificate", "Check", "Formulation", "History", "Report", "Result", "Rung",
-           "Statement", "Status", "cached"]
+__all__ = ["Certificate", "Check", "ClimbEnd", "Formulation", "History", "Report", "Result",
+           "Rung", "Statement", "Status", "cached"]

@@ -127,6 +127,10 @@ class Formulation(ABC):
         """Return the best point with the given labels; for label problems, the labels."""
         return labels
 
+    def as_point(self, given: Any) -> Any:
+        """A point that was given, or read from a file, in the form that this problem works with."""
+        return given
+
     def means_labels(self, given: Any) -> bool:
         """Whether what a caller gives are labels, and not a point of another form."""
         if isinstance(given, list | tuple) and any(np.ndim(part) for part in given):

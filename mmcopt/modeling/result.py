@@ -30,6 +30,16 @@ class Status(enum.Enum):
         return self.name.lower().replace("_", " ")
 
 
+class ClimbEnd(enum.Enum):
+    """How a climb of `Result.certify` ended."""
+
+    CLOSED = "the gap is closed"
+    TIME = "the time was up before the gap was closed"
+    INTERRUPTED = "interrupted; this is the best bound so far"
+    EXHAUSTED = "every level was climbed, and a gap is left"
+    BROKEN = "a level broke down; what was proved by then stays"
+
+
 class History:
     """Rows of a run as columns: restart, iteration, seconds, objective, best, and named extras."""
 
@@ -61,20 +71,18 @@ class History:
 class Certificate:
     """A dual point: whoever holds the problem can recompute the bound from it, without a solver.
 
-    ``fingerprint`` is that of the problem; when the problem itself is given it is computed as soon
-    as it is asked for, since reading all data may take longer than a fit.
+    ``of`` is the problem, or the fingerprint of one that is not at hand.
     """
 
     kind: str
     options: dict[str, Any]
     duals: dict[str, Any]
-    fingerprint: Any = field(repr=False)
+    of: Any = field(repr=False)
 
-    def __getattribute__(self, name: str) -> Any:
-        value = super().__getattribute__(name)
-        if name == "fingerprint" and not isinstance(value, str):
-            return value.fingerprint
-        return value
+    @property
+    def fingerprint(self) -> str:
+        """That of the problem, computed when it is asked for: reading all data takes its time."""
+        return self.of if isinstance(self.of, str) else str(self.of.fingerprint)
 
 
 @dataclass(frozen=True)
@@ -130,6 +138,8 @@ class Result:
     classes: list[Any] | None = None
     incumbent: Result | None = None
     ladder: tuple[Rung, ...] = ()
+    climb_end: ClimbEnd | None = None
+    adopted: bool = False  # whether the labels were found while certifying others
 
     @property
     def feasible(self) -> bool:

@@ -79,8 +79,8 @@ def _title(result: Result) -> str:
 
 def _plane(f: Any) -> tuple[Floats, tuple[str, str]]:
     """Return two coordinates of each sample, and what to call them."""
-    X, fitted = getattr(f, "X", None), getattr(f, "fitted", None)
-    given = "Precomputed" in repr(getattr(f, "kernel", ""))
+    X, fitted, kernel = (getattr(f, name, None) for name in ("X", "fitted", "kernel"))
+    given = kernel is not None and kernel.reads_matrix
     if X is not None and not given and not is_sparse(X) and X.shape[1] == 2:
         return np.asarray(X, dtype=np.float64), ("feature 1", "feature 2")
     kernel_names = ("first kernel principal component", "second kernel principal component")

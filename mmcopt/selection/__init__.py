@@ -5,6 +5,8 @@ below: `labels` for partitions of label problems, `domains` for gamma and C of o
 """
 
 from mmcopt.selection.labels import (
+    LAMS,
+    Grid,
     centrality,
     grid,
     lowest,
@@ -13,7 +15,7 @@ from mmcopt.selection.labels import (
     path,
     stability,
 )
-from mmcopt.selection.one_class import domains
+from mmcopt.selection.one_class import Candidates, domains
 
-__all__ = ["centrality", "domains", "grid", "lowest", "most_central", "objective_ratio", "path",
-           "stability"]
+__all__ = ["LAMS", "Candidates", "Grid", "centrality", "domains", "grid", "lowest", "most_central",
+           "objective_ratio", "path", "stability"]

@@ -20,7 +20,7 @@ from mmcopt.bounds.certificates import certified, cheap_bound, evaluate, roundin
 from mmcopt.capabilities import KernelMargin, LabelQuadratic, LiftedMargin
 from mmcopt.errors import BackendError, ResourceError
 from mmcopt.modeling import Formulation
-from mmcopt.modeling.result import Result, Rung, Status
+from mmcopt.modeling.result import ClimbEnd, Result, Rung, Status
 from mmcopt.solving.driver import solve
 from mmcopt.solving.pairing import resolve_solver
 from mmcopt.tolerances import CERTIFIED_GAP, FEASIBLE
@@ -104,7 +104,7 @@ def tighten(result: Result, *, time_limit: float | None = None, improve: bool = 
     watch = _print if progress is True else progress or None
     climb = _Climb(result, result.point, value, deadline, watch)
     climb.record("cheap" if result.certificate is None else result.certificate.kind)
-    message = ""
+    broken = ""
     try:
         for level in levels:
             if climb.over:
@@ -114,8 +114,8 @@ def tighten(result: Result, *, time_limit: float | None = None, improve: bool = 
         climb.stopped = True
     except (ResourceError, BackendError, ValueError, np.linalg.LinAlgError) as e:
         # What is proved by then stays.
-        message = str(e)
-    return _finished(climb, improve, message)
+        broken = str(e)
+    return _finished(climb, improve, broken)
 
 
 def certify(problem: Formulation, labels: Any, *, time_limit: float | None = None,
@@ -233,10 +233,12 @@ def _branched(climb: _Climb) -> None:
     climb.record("branch-and-bound")
 
 
-def _finished(climb: _Climb, improve: bool, message: str) -> Result:
+def _finished(climb: _Climb, improve: bool, broken: str) -> Result:
     """The result with its bound, ladder and status, and the better labels where there are any."""
-    result = replace(climb.result, ladder=tuple(climb.rungs))
+    end = _end(climb, broken)
+    result = replace(climb.result, ladder=tuple(climb.rungs), climb_end=end)
     f = result.formulation
+    message = broken if broken else "" if end is ClimbEnd.CLOSED else end.value
     if climb.labels is not result.point:
         better = replace(result, point=climb.labels, labels=f.labels(climb.labels),
                          violation=f.violation(climb.labels), incumbent=None, classes=None,
@@ -245,16 +247,21 @@ def _finished(climb: _Climb, improve: bool, message: str) -> Result:
             better = better.with_labels(result.classes)
         if improve:
             message = "better labels were found while certifying, and adopted"
-            result = better
+            result = replace(better, adopted=True)
         else:
             message = "better labels were found while certifying; they are in result.incumbent"
             result = replace(result, incumbent=_closed(better, ""))
-    elif not message and climb.stopped:
-        message = "interrupted; this is the best bound so far"
-    elif not message and not climb.closed:
-        message = "the time was up before the gap was closed" \
-            if climb.deadline < math.inf else "every level was climbed, and a gap is left"
     return _closed(result, message)
+
+
+def _end(climb: _Climb, broken: str) -> ClimbEnd:
+    if broken:
+        return ClimbEnd.BROKEN
+    if climb.stopped:
+        return ClimbEnd.INTERRUPTED
+    if climb.closed:
+        return ClimbEnd.CLOSED
+    return ClimbEnd.TIME if climb.deadline < math.inf else ClimbEnd.EXHAUSTED
 
 
 def _closed(result: Result, message: str) -> Result:

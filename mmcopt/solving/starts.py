@@ -35,7 +35,7 @@ def starting_point(f: Any, init: Any, rng: np.random.Generator) -> Any:
             return f.from_labels(relaxed_labels(f))
         raise ParameterError("init must be 'random', 'kmeans', 'spectral', 'sdp', a Result, labels "
                              f"or a point; got {init!r}.")
-    return f.from_labels(f.coded_labels(init)) if f.means_labels(init) else init
+    return f.from_labels(f.coded_labels(init)) if f.means_labels(init) else f.as_point(init)
 
 
 def _cluster(vectors: NDArray[Any], k: int, rng: np.random.Generator) -> Ints:

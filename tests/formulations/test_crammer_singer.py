@@ -9,7 +9,7 @@ import pytest
 import mmcopt as mm
 from mmcopt.capabilities import Bounded
 from mmcopt.errors import DataError
-from mmcopt.formulations import CPM3C, CrammerSinger
+from mmcopt.formulations import CPM3C, CrammerSinger, LinearizedCPM3C
 from mmcopt.kernels import Gaussian
 from mmcopt.margins import Hinge, Logistic, SquaredHinge
 from mmcopt.modeling.result import Status
@@ -190,3 +190,10 @@ def test_the_statement_speaks_of_given_labels():
     text = str(f)
     assert "4 samples with given labels, 2 clusters" in text and "non-convex" not in text
     assert f.caution(np.zeros((2, 4))) is None
+
+
+@pytest.mark.parametrize("name", ["restrict", "linearize", "fitted"])
+def test_problems_of_given_labels_have_no_methods_of_those_without(name):
+    """They inherited them, and raised a bare TypeError."""
+    f = CrammerSinger.examples()[0]
+    assert not hasattr(f, name) and not hasattr(LinearizedCPM3C, name)

@@ -219,3 +219,7 @@ def test_it_is_saved_and_loaded(tmp_path):
     back = mm.load(tmp_path / "run.npz")
     assert type(back.formulation) is Diffrac and back.verify()
     assert back.formulation.fingerprint == EXAMPLES[3].fingerprint
+
+
+def test_it_has_no_restricted_problem_to_hide():
+    assert not hasattr(Diffrac, "restrict")

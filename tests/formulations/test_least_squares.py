@@ -12,7 +12,7 @@ from mmcopt import formulations
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.errors import DataError, InfeasibleError, ParameterError, ResourceError
 from mmcopt.formulations import LeastSquares
-from mmcopt.formulations.least_squares import SINGLE
+from mmcopt.formulations.label_regression import SINGLE
 from mmcopt.kernels import Gaussian, Linear, Polynomial, Precomputed
 
 RNG = np.random.default_rng(0)
@@ -123,7 +123,7 @@ def test_a_precomputed_kernel_gives_the_same_problem():
 
 
 @pytest.mark.parametrize("kernel", [Gaussian(width=0.5).nystroem(5), Linear(),
-                                    Gaussian(width=0.5).nystroem(5) + 0.5 * Linear()])
+                                    Gaussian(width=0.5).nystroem(4) + 0.5 * Linear()])
 def test_factors_and_dense_matrices_agree(kernel):
     f = LeastSquares(X, 3, kernel=kernel, lam=0.2)
     assert f.low_rank
@@ -236,8 +236,7 @@ SAME = np.full((12, 2), 0.1)
     (SAME, {"kernel": Linear(), "center": False},
      "LeastSquares: all rows of X are identical, so nothing tells the samples apart."),
     (np.full((5, 3), 0.1), {"kernel": Linear()},
-     "LeastSquares: the kernel matrix is constant, so nothing tells the samples apart; check for "
-     "identical rows, or change the kernel."),
+     "LeastSquares: all rows of X are identical, so nothing tells the samples apart."),
     (np.ones((4, 4)), {"kernel": Precomputed()},
      "LeastSquares: the kernel matrix is constant, so nothing tells the samples apart; check for "
      "identical rows, or change the kernel."),
@@ -267,7 +266,7 @@ def test_the_advice_about_indefinite_kernels_works():
 
 
 def test_too_little_memory_names_the_way_out(monkeypatch):
-    monkeypatch.setattr("mmcopt.capabilities.matrices.available_memory", lambda: 1000)
+    monkeypatch.setattr("mmcopt.checks.available_memory", lambda: 1000)
     with pytest.raises(ResourceError) as e:
         LeastSquares(X, 2).objective(np.arange(12) % 2)
     assert str(e.value) == ("the 12 x 12 kernel matrix and its inverse needs 2.81 KiB, and 1e+03 B "
@@ -286,3 +285,15 @@ def test_building_a_problem_costs_next_to_nothing():
 
 def test_a_problem_is_exported():
     assert "LeastSquares" in formulations.__all__
+
+
+@pytest.mark.parametrize("kernel, factor", [
+    (Gaussian(width=0.5).cholesky(rank=10), True), (Gaussian(width=0.05).pca(0.9999), False),
+    (Gaussian(width=0.5).nystroem(20), True), (Linear(), True), (Gaussian(width=0.5), False)],
+    ids=str)
+def test_r_is_a_factor_where_there_are_few_features_whatever_the_kernel_is_called(kernel, factor):
+    X = np.random.default_rng(0).standard_normal((200, 64 if "cholesky" in str(kernel) else 2))
+    f = LeastSquares(X, 2, kernel=kernel)
+    count = f.fitted.feature_count
+    assert count == (f.fitted.features().shape[1] if f.fitted.explicit else None)
+    assert f.low_rank == factor and f.offer(LabelQuadratic).matrix.is_dense != factor

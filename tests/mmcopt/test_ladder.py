@@ -119,7 +119,7 @@ def test_what_does_not_fit_is_refused_before_it_starts_with_a_way_out(monkeypatc
     relaxed = {kind: PROBLEM.relax(kind) for kind in ("sdp", "sdp+cuts")}
     for problem in relaxed.values():
         problem.lift  # noqa: B018
-    monkeypatch.setattr("mmcopt.capabilities.matrices.available_memory", lambda: 300_000)
+    monkeypatch.setattr("mmcopt.checks.available_memory", lambda: 300_000)
     with pytest.raises(ResourceError) as e:
         mm.solve(relaxed["sdp"], "InteriorPoint")
     assert str(e.value) == ("InteriorPoint on 60 x 60 matrices (about 0.043 s) needs 338 KiB, and "
@@ -127,7 +127,7 @@ def test_what_does_not_fit_is_refused_before_it_starts_with_a_way_out(monkeypatc
                             "least.")
     with pytest.raises(ResourceError, match=r"relax\('sdp'\) with LowRank"):
         mm.solve(relaxed["sdp+cuts"], "RegularizedDual")
-    monkeypatch.setattr("mmcopt.capabilities.matrices.available_memory", lambda: 100_000)
+    monkeypatch.setattr("mmcopt.checks.available_memory", lambda: 100_000)
     with pytest.raises(ResourceError, match=r"over 60 nodes needs 112 KiB.*; use relax\('eig'\)"):
         PROBLEM.replace(lam=0.2).relax("sdp").lift  # noqa: B018
     first = mm.evaluate(PROBLEM, np.arange(60) % 2)

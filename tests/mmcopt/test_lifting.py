@@ -528,12 +528,12 @@ def forged():
     yield "cliques too small", with_duals(r, cliques=np.array([[0, 1]]))
     yield "kind unknown", certified(kind="magic")
     yield "another kind", certified(kind="eig")
-    yield "fingerprint swapped", certified(fingerprint="0" * 64)
+    yield "fingerprint swapped", certified(of="0" * 64)
     other = r.formulation.problem.replace(lam=0.2).relax("partition+cuts")
     yield "another problem", dataclasses.replace(r, formulation=other)
     yield "its fingerprint", dataclasses.replace(r, formulation=other, certificate=dataclasses
                                                  .replace(certificate,
-                                                          fingerprint=other.fingerprint))
+                                                          of=other.fingerprint))
     yield "the point moved", dataclasses.replace(r, point=r.point + 1e-3)
     yield "the point cut", dataclasses.replace(r, point=r.point[:-1])
     yield "labels changed", dataclasses.replace(r, labels=1 - r.labels)

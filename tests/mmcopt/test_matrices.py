@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from mmcopt.capabilities import matrices
+from mmcopt import checks, tables
 from mmcopt.capabilities.matrices import Dense, LowRank, Sparse, as_symmetric
 from mmcopt.errors import DataError, ResourceError
 
@@ -59,20 +59,20 @@ def test_a_deferred_matrix_is_built_once():
 
 
 def test_too_little_memory_is_said_before_it_is_taken(monkeypatch):
-    monkeypatch.setattr(matrices, "available_memory", lambda: 100)
+    monkeypatch.setattr(checks, "available_memory", lambda: 100)
     for M in (LowRank(PSI), Sparse(sp.csr_matrix(A))):
         with pytest.raises(ResourceError, match=r"7 x 7 .* needs 392 B, and 100 B are free"):
             M.dense()
     with pytest.raises(ResourceError) as e:
-        matrices.require_memory(3e9, "the thing", "do less.")
+        checks.require_memory(3e9, "the thing", "do less.")
     assert str(e.value) == "the thing needs 2.79 GiB, and 100 B are free; do less."
     assert isinstance(e.value, MemoryError)
 
 
 def test_sizes_are_printed_for_people():
-    assert [matrices.human(s) for s in (5, 2048, 3e9, 5e15)] == [
+    assert [tables.human(s) for s in (5, 2048, 3e9, 5e15)] == [
         "5 B", "2 KiB", "2.79 GiB", "4.55e+03 TiB"]
-    assert matrices.available_memory() > 1 << 20
+    assert checks.available_memory() > 1 << 20
 
 
 def test_dense_needs_something_to_hold():

@@ -71,12 +71,12 @@ def test_other_data(data, kind, monkeypatch):
     if kind == "sparse":
         from scipy.sparse import csr_array
 
-        monkeypatch.setattr("mmcopt.plot.KERNEL_LIMIT", 5)
+        monkeypatch.setattr("mmcopt.plot.results.KERNEL_LIMIT", 5)
         problem = LeastSquares(csr_array(X), kernel=Gaussian(width=1.0))
     elif kind == "precomputed":
         problem = LeastSquares(X @ X.T + np.eye(10), kernel=Precomputed())
     elif kind == "nystroem":
-        monkeypatch.setattr("mmcopt.plot.KERNEL_LIMIT", 5)
+        monkeypatch.setattr("mmcopt.plot.results.KERNEL_LIMIT", 5)
         problem = LeastSquares(X, kernel=Gaussian(width=1.0).nystroem(4))
     else:
         problem = LeastSquares(X[:, :1], kernel=Linear())
@@ -88,7 +88,7 @@ def test_other_data(data, kind, monkeypatch):
 def test_sparse_components_are_those_of_the_dense_data(data, monkeypatch):
     from scipy.sparse import csr_array
 
-    from mmcopt.plot import _components
+    from mmcopt.plot.results import _components
 
     assert np.abs(_components(csr_array(data[0]))) == pytest.approx(
         np.abs(_components(data[0])), abs=1e-2)
@@ -173,7 +173,7 @@ def _raced(objectives, times):
         rows = [{"restart": 0, "seconds": t, "iteration": j, "objective": v, "best": v}
                 for j, (t, v) in enumerate(zip(seconds, values, strict=True))]
         table.results[i] = dataclasses.replace(table.results[i], objective=values[-1],
-                                               history=mm.result.History(rows))
+                                               history=mm.modeling.History(rows))
         table.rows[i]["seconds"] = seconds[-1]
     return table
 

@@ -110,7 +110,7 @@ FORGERIES = {
     "formulation": lambda r: {"formulation": OTHER},
     "formulation of other lam": lambda r: {"formulation": PROBLEM.replace(lam=0.31)},
     "fingerprint": lambda r: {"certificate": dataclasses.replace(r.certificate,
-                                                                 fingerprint="0" * 64)},
+                                                                 of="0" * 64)},
     "unknown certificate": lambda r: {"certificate": dataclasses.replace(r.certificate,
                                                                          kind="trust me")},
     "duals missing": lambda r: {"certificate": Certificate("eig", {}, {}, PROBLEM.fingerprint)},

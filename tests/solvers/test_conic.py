@@ -250,7 +250,7 @@ def test_semidefinite_cones_are_read_off_without_compiling():
 def test_memory_is_asked_for_first(monkeypatch, backend, needs, other):
     f = MaxCut.examples()[0]
     assert Conic(backend).begin(f, None, None).extras == {}
-    monkeypatch.setattr("mmcopt.capabilities.matrices.available_memory", lambda: 500)
+    monkeypatch.setattr("mmcopt.checks.available_memory", lambda: 500)
     with pytest.raises(ResourceError) as e:
         Conic(backend).begin(f, None, None)
     assert str(e.value) == (
