@@ -6,6 +6,7 @@ Adding an edge means changing a table below, where a reviewer sees it.
 import ast
 import importlib
 import pathlib
+import re
 
 import pytest
 
@@ -132,6 +133,13 @@ def _face(module: str) -> str:
 
 def test_every_module_is_in_a_room():
     assert sorted({room(name) for name in FILES} - {""}) == sorted(LEVEL)
+
+
+def test_contributing_shows_this_map():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^    (\S.*)$", text.split("## The rooms")[1].split("\n## ")[0], re.M)
+    shown = tuple(tuple(re.split(r" {2,}", line)[0].split(" | ")) for line in lines)
+    assert shown == ROOMS
 
 
 def test_the_entrance_hall_is_not_crowded():

@@ -15,13 +15,16 @@ from mmcopt.cli.console import say, show_table
 from mmcopt.cli.exit_codes import DONE
 from mmcopt.cli.task import clusterings, flags
 from mmcopt.errors import DataError, MMCError
-from mmcopt.solving import fits
+from mmcopt.solving import capability_table, fits
 
 
 def describe(args: Namespace) -> int:
     """Describe a formulation, a relaxation, a solver or a data set, or list them all."""
     if args.name is None:
         _list_all()
+        return DONE
+    if args.name.lower() == "capabilities":
+        say(capability_table())
         return DONE
     relaxations = registry.relaxations()
     kinds = {**relaxations, **{n.lower(): c for n, c in registry.formulations().items()},
@@ -55,7 +58,8 @@ def _list_all() -> None:
         say(*(f"  {name:<{width}}  {_first_line(cls)}" for name, cls in table.items()), "")
     say("data:", "  " + ", ".join(datasets.names()),
         "  or file.csv, file.npz, file.libsvm, openml:NAME", "",
-        "mmcopt describe NAME tells more about each of them.")
+        "mmcopt describe NAME tells more about each of them; mmcopt describe capabilities, which",
+        "problems offer what, and who needs it.")
 
 
 def _describe_formulation(cls: Any) -> None:

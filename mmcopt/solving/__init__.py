@@ -6,10 +6,19 @@ through `mmcopt.registry` only. Public are the names below.
 
 from mmcopt.solving.driver import repr_solver, solve
 from mmcopt.solving.ladder import certify, tighten
-from mmcopt.solving.pairing import Fits, check_pair, fits, pairing_table, resolve_solver
+from mmcopt.solving.pairing import (
+    Fits,
+    capability_table,
+    check_pair,
+    fits,
+    pairing_table,
+    resolve_solver,
+)
 from mmcopt.solving.runs import Budget, Run, out_of_time, run
 from mmcopt.solving.solver import Progress, Solver
 
-__all__ = ["Budget", "Fits", "Progress", "Run", "Solver", "certify", "check_pair", "fits",
-           "out_of_time", "pairing_table", "repr_solver", "resolve_solver", "run", "solve",
-           "tighten"]
+__all__ = [
+    "Budget", "Fits", "Progress", "Run", "Solver", "capability_table", "certify", "check_pair",
+    "fits", "out_of_time", "pairing_table", "repr_solver", "resolve_solver", "run", "solve",
+    "tighten",
+]

@@ -7,7 +7,7 @@ import functools
 from typing import Any
 
 from mmcopt.errors import IncompatibleError, ParameterError
-from mmcopt.registry import formulations, solver, solvers
+from mmcopt.registry import formulations, relaxations, solver, solvers
 from mmcopt.solving.solver import Solver
 
 
@@ -90,6 +90,29 @@ def pairing_table() -> str:
         fit.sort(key=lambda solver: solver != cls.default_solver)
         kind = f", `relax(\"{_kind(cls)}\")`" if _kind(cls) else ""
         rows.append(f"| `{name}`{kind} | " + ", ".join(f"`{solver}`" for solver in fit) + " |")
+    return "\n".join(rows)
+
+
+def capability_table() -> str:
+    """Capabilities as Markdown: who offers each, and the solvers and relaxations that need it.
+
+    >>> import mmcopt as mm
+    >>> print(mm.solving.capability_table().splitlines()[0])
+    | capability | offered by | solvers that need it | relaxations of it |
+    """
+    lifted = relaxations()
+    needs = {name: cls.needs for name, cls in solvers().items()}
+    kinds = {kind for needed in needs.values() for kind in needed} | {
+        cls.of for cls in lifted.values()}
+    rows = ["| capability | offered by | solvers that need it | relaxations of it |",
+            "|---|---|---|---|"]
+    for kind in sorted(kinds, key=lambda kind: kind.__name__):
+        offered = [name for name, cls in formulations().items()
+                   if any(f.offer(kind) is not None for f in cls.examples())]
+        columns = (offered, [name for name, needed in needs.items() if kind in needed],
+                   [name for name, cls in lifted.items() if cls.of is kind])
+        rows.append(f"| `{kind.__name__}` | " + " | ".join(
+            ", ".join(f"`{name}`" for name in column) for column in columns) + " |")
     return "\n".join(rows)
 
 

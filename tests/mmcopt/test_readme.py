@@ -5,12 +5,19 @@ from pathlib import Path
 
 import mmcopt as mm
 
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_pairing_table_is_the_printed_one():
     shown = README.split("<!-- pairing table -->")[1].split("<!-- end of pairing table -->")[0]
     assert shown.strip() == mm.pairing_table()
+
+
+def test_the_capability_table_is_the_printed_one():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    shown = text.split("<!-- capability table -->")[1].split("<!-- end of capability table -->")[0]
+    assert shown.strip() == mm.solving.capability_table()
 
 
 def test_the_ten_lines_run_and_print_what_they_say(capsys):
