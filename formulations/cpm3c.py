@@ -15,12 +15,12 @@ from mmcopt.formulations.crammer_singer import CrammerSinger, GivenLabels
 from mmcopt.formulations.linearized import LinearizedCPM3C
 from mmcopt.formulations.margin_problem import MarginProblem, Row, shown
 from mmcopt.formulations.margin_regression import refit
-from mmcopt.kernels import Gaussian
+from mmcopt.kernels import Gaussian, Kernel
 from mmcopt.margins import Hinge, MarginLoss
 from mmcopt.margins.cut_models import LabelCuts, PairCuts, PaperCuts, floored, top_two
 from mmcopt.margins.ridge import Ridge
 from mmcopt.modeling import Statement, cached
-from mmcopt.types import Floats, Ints
+from mmcopt.types import Floats, Ints, Labels, Samples
 
 COLLAPSED = 0.98  # of the trivial objective, from which a solution says next to nothing
 TINY_CLASS = 200  # one class in so many samples is a class of next to none
@@ -59,9 +59,9 @@ class CPM3C(MarginProblem):
     machine: ClassVar[Callable[..., GivenLabels]] = CrammerSinger  # what given labels make of it,
     majoriser: ClassVar[Callable[..., GivenLabels]] = LinearizedCPM3C  # and a step of the procedure
 
-    def __init__(self, X: Any, n_clusters: int = 2, *, beta: float = 0.03,
+    def __init__(self, X: Samples, n_clusters: int = 2, *, beta: float = 0.03,
                  loss: MarginLoss | None = None, balance: float | Balance | None = None,
-                 kernel: Any = None, center: bool = True, normalize: bool = True,
+                 kernel: Kernel | str | None = None, center: bool = True, normalize: bool = True,
                  size_floor: float = 0.0, bias: float = 0.0) -> None:
         super().__init__(X, n_clusters, beta=beta, loss=loss, balance=balance, kernel=kernel,
                          center=center, normalize=normalize, bias=bias)
@@ -170,7 +170,7 @@ class CPM3C(MarginProblem):
 
     # ------------------------------------------------------------ convex problems of given labels
 
-    def restrict(self, labels: Any) -> GivenLabels:
+    def restrict(self, labels: Labels) -> GivenLabels:
         """The convex problem once every sample has its label."""
         return self._given(self.machine, labels)
 

@@ -17,7 +17,7 @@ from mmcopt.linalg import UNIT
 from mmcopt.margins import Hinge, Logistic, MarginLoss, SquaredHinge
 from mmcopt.margins.cut_models import LabelCuts, PairCuts
 from mmcopt.modeling import Statement
-from mmcopt.types import Floats, Ints
+from mmcopt.types import Floats, Ints, Labels, Samples
 
 LARGEST = 1e100  # dual weight that is taken as it is
 
@@ -172,7 +172,7 @@ class CrammerSinger(GivenLabels):
 
     paper = "Crammer and Singer 2001; the problem of Zhao et al., CPM3C, once labels are given"
 
-    def __init__(self, X: Any, y: Any, n_clusters: int = 2, *, beta: float = 0.03,
+    def __init__(self, X: Samples, y: Labels, n_clusters: int = 2, *, beta: float = 0.03,
                  loss: MarginLoss | None = None, balance: float | Balance | None = None,
                  kernel: Kernel | str | None = None, center: bool = True,
                  normalize: bool = True, bias: float = 0.0) -> None:

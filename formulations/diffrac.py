@@ -10,11 +10,11 @@ import numpy as np
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.capabilities.matrices import Dense, LowRank, Symmetric
 from mmcopt.checks import real
-from mmcopt.constraints import Sizes
+from mmcopt.constraints import CannotLinkLike, KnownLike, MustLinkLike, Sizes, SizesLike
 from mmcopt.formulations.label_regression import Contracted, LabelRegression
 from mmcopt.kernels import Gaussian, Kernel, Linear
 from mmcopt.modeling import Statement, cached
-from mmcopt.types import Floats, Ints
+from mmcopt.types import Floats, Ints, Samples
 
 
 class Diffrac(LabelRegression):
@@ -58,9 +58,10 @@ class Diffrac(LabelRegression):
     paper = "Bach and Harchaoui (2007), DIFFRAC, section 2"
     default_solver = "Memetic"
 
-    def __init__(self, X: Any, n_clusters: int = 2, *, kernel: Kernel | str = Gaussian(width=1.0),
-                 kappa: float = 1e-3, sizes: Any = None, known: Any = None, must_link: Any = None,
-                 cannot_link: Any = None) -> None:
+    def __init__(self, X: Samples, n_clusters: int = 2, *,
+                 kernel: Kernel | str = Gaussian(width=1.0), kappa: float = 1e-3,
+                 sizes: SizesLike = None, known: KnownLike = None,
+                 must_link: MustLinkLike = None, cannot_link: CannotLinkLike = None) -> None:
         real(0, open_low=True).check(type(self).__name__, "kappa", kappa)
         self.kappa = float(kappa)
         super().__init__(X, n_clusters, kernel=kernel, lam=self.kappa, center=True, scaling="mean",
@@ -108,7 +109,7 @@ class Diffrac(LabelRegression):
         """
         return super().coefficients(labels) / 2
 
-    def decision_function(self, point: Ints, X: Any) -> Floats:
+    def decision_function(self, point: Ints, X: Samples) -> Floats:
         """The fitted indicator of each cluster for new samples."""
         shares = np.bincount(point, minlength=self.n_clusters) / self.n  # the bias
         return super().decision_function(point, X) + shares

@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from mmcopt.capabilities import Bounded, ConvexProgram, Program, SimplexDual
 from mmcopt.checks import plural, real
 from mmcopt.errors import DataError
 from mmcopt.formulations.one_class_hinge import OneClassHinge
-from mmcopt.kernels import Gaussian, Linear
+from mmcopt.kernels import Gaussian, Kernel, Linear
 from mmcopt.kernels.on_demand import kernel_root
 from mmcopt.modeling import Statement
 from mmcopt.modeling.domain_problem import PLAIN, KernelDomain
-from mmcopt.types import Floats, Ints
+from mmcopt.types import Floats, Ints, Samples
 
 
 class Hypersphere(KernelDomain):
@@ -34,8 +35,8 @@ class Hypersphere(KernelDomain):
     default_solver = "Conic"
     weighs = real(1)  # below 1 every sample is an outlier
 
-    def __init__(self, X: Any, *, C: float = 10.0, kernel: Any = PLAIN,
-                 sample_weight: Any = None) -> None:
+    def __init__(self, X: Samples, *, C: float = 10.0, kernel: Kernel | str = PLAIN,
+                 sample_weight: ArrayLike | None = None) -> None:
         super().__init__(X, C, kernel, sample_weight)
 
     def distances(self, point: Floats) -> tuple[Floats, float]:
@@ -75,7 +76,7 @@ class Hypersphere(KernelDomain):
     def labels(self, point: Floats) -> Ints:
         return (self.distances(point)[0] <= self.radius(point)).astype(np.int64)
 
-    def decision_function(self, point: Floats, X: Any) -> Floats:
+    def decision_function(self, point: Floats, X: Samples) -> Floats:
         """R^2 - |phi(x) - c|^2 for new rows; not negative inside the sphere."""
         own = self.rows.fitted.self_values(X)
         b = self._point(point)

@@ -11,12 +11,23 @@ import numpy as np
 from mmcopt.capabilities import LabelQuadratic, Refit
 from mmcopt.capabilities.matrices import Dense, LowRank, Symmetric
 from mmcopt.checks import choice, data_matrix, flag, integer, is_sparse, real, require_memory
-from mmcopt.constraints import CannotLink, Known, LabelRules, MustLink, as_sizes, resolve
+from mmcopt.constraints import (
+    CannotLink,
+    CannotLinkLike,
+    Known,
+    KnownLike,
+    LabelRules,
+    MustLink,
+    MustLinkLike,
+    SizesLike,
+    as_sizes,
+    resolve,
+)
 from mmcopt.errors import DataError
 from mmcopt.kernels import Kernel, as_kernel
 from mmcopt.linalg import require_psd, spd_inverse
 from mmcopt.modeling import Formulation, cached
-from mmcopt.types import Floats, Ints
+from mmcopt.types import Floats, Ints, Samples
 
 SINGLE = 2.0**-10  # lam per unit of kernel diagonal from which float32 finds the same labels
 
@@ -24,8 +35,9 @@ SINGLE = 2.0**-10  # lam per unit of kernel diagonal from which float32 finds th
 class LabelRegression(Formulation):
     """Labels c with rules, a kernel K, and R = K (K + lam I)^-1; a point is the labels."""
 
-    def __init__(self, X: Any, n_clusters: int, *, kernel: Kernel | str, lam: float, center: bool,
-                 scaling: str, sizes: Any, known: Any, must_link: Any, cannot_link: Any) -> None:
+    def __init__(self, X: Samples, n_clusters: int, *, kernel: Kernel | str, lam: float,
+                 center: bool, scaling: str, sizes: SizesLike, known: KnownLike,
+                 must_link: MustLinkLike, cannot_link: CannotLinkLike) -> None:
         owner = type(self).__name__
         self.X = data_matrix(X, owner=owner)
         self.n = int(self.X.shape[0])
@@ -207,7 +219,7 @@ class LabelRegression(Formulation):
             return np.asarray(np.linalg.solve(gram, Phi.T @ P))
         return np.asarray((P - self.W @ P) / self.shift)
 
-    def decision_function(self, point: Ints, X: Any) -> Floats:
+    def decision_function(self, point: Ints, X: Samples) -> Floats:
         """f_h(x) of each cluster for new samples; on the training rows it is R P."""
         A = self.coefficients(point)
         rows = self.fitted.new_features(X) if self.low_rank else self.fitted.cross(X)

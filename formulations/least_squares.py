@@ -8,12 +8,12 @@ import numpy as np
 
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.capabilities.matrices import Symmetric
-from mmcopt.constraints import Sizes
+from mmcopt.constraints import CannotLinkLike, KnownLike, MustLinkLike, Sizes, SizesLike
 from mmcopt.formulations.label_regression import Contracted, LabelRegression
 from mmcopt.formulations.least_squares_fit import LeastSquaresFit
 from mmcopt.kernels import Gaussian, Kernel, Linear
 from mmcopt.modeling import Statement, cached
-from mmcopt.types import Ints
+from mmcopt.types import Ints, Samples
 
 
 class LeastSquares(LabelRegression):
@@ -55,10 +55,11 @@ class LeastSquares(LabelRegression):
     paper = "Pahikkala et al., UMC-RLS, eq. 7 and 13; Gieseke et al., EvoMMC, eq. 7"
     default_solver = "Memetic"
 
-    def __init__(self, X: Any, n_clusters: int = 2, *,
+    def __init__(self, X: Samples, n_clusters: int = 2, *,
                  kernel: Kernel | str = Gaussian(width=1.0), lam: float = 0.1,
-                 center: bool = True, scaling: str = "sum", sizes: Any = None,
-                 known: Any = None, must_link: Any = None, cannot_link: Any = None) -> None:
+                 center: bool = True, scaling: str = "sum", sizes: SizesLike = None,
+                 known: KnownLike = None, must_link: MustLinkLike = None,
+                 cannot_link: CannotLinkLike = None) -> None:
         super().__init__(X, n_clusters, kernel=kernel, lam=lam, center=center, scaling=scaling,
                          sizes=sizes, known=known, must_link=must_link, cannot_link=cannot_link)
 

@@ -10,10 +10,10 @@ import numpy as np
 from mmcopt.capabilities import Bounded, ConvexProgram, LinearSystem, Program
 from mmcopt.checks import data_matrix, encode_labels, integer, real
 from mmcopt.errors import DataError
-from mmcopt.kernels import Gaussian, as_kernel
+from mmcopt.kernels import Gaussian, Kernel, as_kernel
 from mmcopt.linalg import UNIT
 from mmcopt.modeling import Formulation, Statement, cached
-from mmcopt.types import Floats, Ints
+from mmcopt.types import Floats, Ints, Labels, Samples
 
 
 class LeastSquaresFit(Formulation):
@@ -28,7 +28,8 @@ class LeastSquaresFit(Formulation):
     paper = "Pahikkala et al., UMC-RLS, eq. 4, 5 and 13"
     default_solver = "Direct"
 
-    def __init__(self, X: Any, y: Any, n_clusters: int = 2, *, kernel: Any = Gaussian(width=1.0),
+    def __init__(self, X: Samples, y: Labels, n_clusters: int = 2, *,
+                 kernel: Kernel | str = Gaussian(width=1.0),
                  lam: float = 0.1, center: bool = True) -> None:
         owner = type(self).__name__
         self.X = data_matrix(X, owner=owner)
@@ -82,7 +83,7 @@ class LeastSquaresFit(Formulation):
     def labels(self, point: Floats) -> Ints:
         return np.argmax(self.K @ point, axis=1)
 
-    def decision_function(self, point: Floats, X: Any) -> Floats:
+    def decision_function(self, point: Floats, X: Samples) -> Floats:
         return np.asarray(self.fitted.cross(X) @ point)
 
     def offer(self, kind: type[Any]) -> Any:

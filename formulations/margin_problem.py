@@ -11,12 +11,12 @@ from mmcopt.capabilities import CutRisk
 from mmcopt.checks import data_matrix, instance, integer, optional, plural, real, require_memory
 from mmcopt.constraints import Balance
 from mmcopt.errors import DataError, ParameterError
-from mmcopt.kernels import Linear, as_kernel
+from mmcopt.kernels import Kernel, Linear, as_kernel
 from mmcopt.kernels.features import Features, KernelFeatures
 from mmcopt.margins import Hinge, MarginLoss
 from mmcopt.margins.cut_models import PairCuts, balanced, top_two
 from mmcopt.modeling import Formulation, cached
-from mmcopt.types import Floats, Ints
+from mmcopt.types import Floats, Ints, Samples
 
 Row = tuple[str, str, str]  # of a statement: label, text, LaTeX
 
@@ -31,8 +31,9 @@ class MarginProblem(Formulation):
 
     p = 2.0  # of the ball of kernel weights, where there are several kernels
 
-    def __init__(self, X: Any, n_clusters: int, *, beta: float, loss: MarginLoss | None,
-                 balance: float | Balance | None, kernel: Any, center: bool, normalize: bool,
+    def __init__(self, X: Samples, n_clusters: int, *, beta: float, loss: MarginLoss | None,
+                 balance: float | Balance | None, kernel: Kernel | str | None, center: bool,
+                 normalize: bool,
                  bias: float) -> None:
         owner = type(self).__name__
         self.X = data_matrix(X, owner=owner)
@@ -129,7 +130,7 @@ class MarginProblem(Formulation):
         sums = np.abs(self.balance_rows @ self.weights(point).ravel())
         return max(0.0, (float(sums.max()) - float(self.balance or 0.0)) / self.n)
 
-    def decision_function(self, point: Any, X: Any) -> Floats:
+    def decision_function(self, point: Any, X: Samples) -> Floats:
         return np.asarray(self.features.new(X) @ self.weights(point).T)
 
     def embedding(self) -> Floats | None:

@@ -16,6 +16,7 @@ from mmcopt.formulations.multiple_kernel_machine import MultipleKernelMachine
 from mmcopt.formulations.several_kernels import PLAIN, SeveralKernels
 from mmcopt.kernels import Gaussian, Kernel, Linear, Polynomial
 from mmcopt.margins import Hinge, MarginLoss
+from mmcopt.types import Samples
 
 
 class MKC(SeveralKernels, CPM3C):
@@ -34,7 +35,7 @@ class MKC(SeveralKernels, CPM3C):
     paper = "Zhao et al., MKC, eq. 2.7 and 4.33"
     machine, majoriser = MultipleKernelMachine, LinearizedMKC
 
-    def __init__(self, X: Any, n_clusters: int = 2, *,
+    def __init__(self, X: Samples, n_clusters: int = 2, *,
                  kernels: Sequence[Kernel | str] = PLAIN, C: float = 50.0, p: float = 2.0,
                  loss: MarginLoss | None = None, balance: float | Balance | None = None,
                  center: bool = True, normalize: bool = True, size_floor: float = 0.0) -> None:

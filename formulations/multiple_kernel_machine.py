@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from mmcopt.formulations.crammer_singer import GivenLabels
 from mmcopt.formulations.several_kernels import PLAIN, SeveralKernels
 from mmcopt.kernels import Gaussian, Kernel, Linear, Polynomial
 from mmcopt.margins import MarginLoss
-from mmcopt.types import Floats
+from mmcopt.types import Floats, Labels, Samples
 
 
 class MultipleKernelMachine(SeveralKernels, GivenLabels):
@@ -26,7 +26,7 @@ class MultipleKernelMachine(SeveralKernels, GivenLabels):
 
     paper = "Zhao et al., MKC, eq. 2.14, once labels are given"
 
-    def __init__(self, X: Any, y: Any, n_clusters: int = 2, *,
+    def __init__(self, X: Samples, y: Labels, n_clusters: int = 2, *,
                  kernels: Sequence[Kernel | str] = PLAIN, C: float = 50.0, p: float = 2.0,
                  loss: MarginLoss | None = None, balance: float | Balance | None = None,
                  center: bool = True, normalize: bool = True) -> None:

@@ -6,6 +6,7 @@ import math
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from mmcopt.capabilities import (
     Bounded,
@@ -18,7 +19,7 @@ from mmcopt.capabilities import (
 )
 from mmcopt.checks import data_matrix, plural, real
 from mmcopt.errors import DataError
-from mmcopt.kernels import Gaussian, Linear, Polynomial
+from mmcopt.kernels import Gaussian, Kernel, Linear, Polynomial
 from mmcopt.kernels.features import Features, KernelFeatures
 from mmcopt.kernels.on_demand import kernel_root, row_weights
 from mmcopt.linalg import UNIT
@@ -26,7 +27,7 @@ from mmcopt.margins import Hinge
 from mmcopt.margins.cut_models import DomainCuts
 from mmcopt.modeling import Statement, cached
 from mmcopt.modeling.domain_problem import PLAIN, KernelDomain
-from mmcopt.types import Floats, Ints
+from mmcopt.types import Floats, Ints, Samples
 
 EIGENVECTOR_SAMPLES = 2000  # samples up to which the eigenvectors of a kernel matrix are features
 LARGE = 5000  # samples up to which c_min is computed for a warning
@@ -59,8 +60,8 @@ class OneClassHinge(KernelDomain):
     default_solver = "DualCoordinate"
     weighs = real(0, open_low=True)
 
-    def __init__(self, X: Any, *, C: float = 100.0, kernel: Any = PLAIN,
-                 sample_weight: Any = None) -> None:
+    def __init__(self, X: Samples, *, C: float = 100.0, kernel: Kernel | str = PLAIN,
+                 sample_weight: ArrayLike | None = None) -> None:
         super().__init__(X, C, kernel, sample_weight)
 
     # ------------------------------------------------------------ the problem
@@ -127,7 +128,7 @@ class OneClassHinge(KernelDomain):
 
     @classmethod
     def from_one_class_svm(cls, model: Any, X: Any,
-                           sample_weight: Any = None) -> tuple[Self, Floats]:
+                           sample_weight: ArrayLike | None = None) -> tuple[Self, Floats]:
         """The problem that a fitted ``OneClassSVM`` has solved on X, and its point.
 
         For the kernels "rbf", "linear" and "poly", and with the ``sample_weight`` it was fitted
@@ -162,7 +163,7 @@ class OneClassHinge(KernelDomain):
                             "bounds; pass the sample_weight of its fit.")
         return problem, a
 
-    def decision_function(self, point: Floats, X: Any) -> Floats:
+    def decision_function(self, point: Floats, X: Samples) -> Floats:
         """w'phi(x) - 1 for new rows; not negative inside the domain."""
         return self.rows.at(self._point(point), X) - 1.0
 

@@ -6,7 +6,7 @@ import math
 import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -194,6 +194,12 @@ class LabelRules:
         broken |= bool(((self.fixed >= 0) & (node != self.fixed)).any())
         broken |= bool((node[self.apart[:, 0]] == node[self.apart[:, 1]]).any())
         return float(max(worst, int(broken)))
+
+
+SizesLike: TypeAlias = Sizes | float | tuple[Any, Any] | None
+KnownLike: TypeAlias = Known | Mapping[int, int] | Sequence[int] | Ints | None
+MustLinkLike: TypeAlias = MustLink | Sequence[tuple[int, int]] | Ints | None
+CannotLinkLike: TypeAlias = CannotLink | Sequence[tuple[int, int]] | Ints | None
 
 
 def as_sizes(value: Any) -> Sizes | None:

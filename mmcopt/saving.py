@@ -21,6 +21,7 @@ from mmcopt.kernels import Kernel
 from mmcopt.margins import LOSSES
 from mmcopt.modeling import Formulation
 from mmcopt.modeling.result import Certificate, ClimbEnd, History, Result, Rung, Status
+from mmcopt.types import Path
 
 VERSION = 1
 # What zip, zlib, NumPy and JSON raise on a file that is damaged or something else.
@@ -91,7 +92,7 @@ def _unpack(value: Any, arrays: Any) -> Any:
     return [_unpack(v, arrays) for v in value["list"]]
 
 
-def save(result: Result, path: Any, *, data: bool = True) -> None:
+def save(result: Result, path: Path, *, data: bool = True) -> None:
     """Write a result; with ``data=False`` only the fingerprint of its problem is kept."""
     f, arrays = result.formulation, {}  # type: ignore[var-annotated]
     c = result.certificate
@@ -112,7 +113,17 @@ def save(result: Result, path: Any, *, data: bool = True) -> None:
         np.savez_compressed(file, document=np.array(json.dumps(document)), **arrays)
 
 
-def load(path: Any, *, problem: Any = None) -> Result:
+def _rebuilt(document: dict[str, Any], arrays: Any, path: Path) -> Formulation:
+    """The problem that a file describes."""
+    if document["params"] is None:
+        raise DataError(f"{path} was saved without data; "
+                        "pass the problem: mm.load(path, problem=...).")
+    cls = registry.formulation(document["formulation"])
+    made: Formulation = cls(**_unpack(document["params"], arrays))
+    return made
+
+
+def load(path: Path, *, problem: Formulation | None = None) -> Result:
     """Read a result; ``problem`` stands in for classes of a notebook and for ``data=False``.
 
     A problem whose data differ from those of the run is refused.
@@ -134,11 +145,7 @@ def load(path: Any, *, problem: Any = None) -> Result:
     if missing:
         raise DataError(f"{path} is not a saved result: it has no {missing[0]!r}.")
     if problem is None:
-        if document["params"] is None:
-            raise DataError(f"{path} was saved without data; "
-                            "pass the problem: mm.load(path, problem=...).")
-        cls = registry.formulation(document["formulation"])
-        problem = cls(**_unpack(document["params"], arrays))
+        problem = _rebuilt(document, arrays, path)
     if problem.fingerprint != document["fingerprint"]:
         raise DataError(f"{path} belongs to another problem: fingerprint "
                         f"{document['fingerprint'][:12]}, the problem at hand has "

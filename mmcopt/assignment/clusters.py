@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -40,7 +40,8 @@ from mmcopt.assignment.domain import (
 from mmcopt.assignment.peaks import LevelTree, build, least_size
 from mmcopt.checks import choice, data_matrix, flag, integer, optional, plural, real
 from mmcopt.errors import DataError, ParameterError
-from mmcopt.types import Bools, Floats, Ints
+from mmcopt.modeling import Formulation, Result
+from mmcopt.types import Bools, Floats, Ints, Samples
 
 NEIGHBOURS = 10
 STEPS, STILL, SAME = 5000, 1e-9, 1e-3  # of trajectories, the lengths in units of 1 / sqrt(gamma)
@@ -50,6 +51,9 @@ PAIRS_HELD = 1_000_000  # pairs of samples that `complete` looks at at a time
 _EPS = real(0)
 _COUNT = integer(1)
 _OUTLIERS = choice("nearest", "mark")
+
+
+Source: TypeAlias = Result | Domain | tuple[Formulation, Floats]  # or a problem with a point
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +85,7 @@ class Assignment:
         """Number of clusters."""
         return int(self.anchor_labels.max()) + 1
 
-    def predict(self, X: Any) -> Ints:
+    def predict(self, X: Samples) -> Ints:
         """Clusters of new samples (m, d): that of the nearest anchor.
 
         With ``outliers="mark"``, -1 where f < -eps.
@@ -131,7 +135,7 @@ def _assignment(domain: Domain, method: str, anchors: Ints, parts: Ints, eps: fl
                       anchors=anchors, anchor_labels=named, eps=eps, outliers=outliers, **more)
 
 
-def neighbour_gamma(X: Any, scale: float = 0.85, *, neighbours: int = 7) -> float:
+def neighbour_gamma(X: Samples, scale: float = 0.85, *, neighbours: int = 7) -> float:
     """Gamma of a Gaussian kernel as wide as neighbourhoods are: scale / median(d)^2.
 
     d are the distances of samples, copies left out, to their ``neighbours``-th nearest; of more
@@ -157,7 +161,7 @@ def neighbour_gamma(X: Any, scale: float = 0.85, *, neighbours: int = 7) -> floa
 # ---------------------------------------------------------------- graphs of samples
 
 
-def graph(result: Any, *, neighbours: int = NEIGHBOURS, eps: float = 0.01,
+def graph(result: Source, *, neighbours: int = NEIGHBOURS, eps: float = 0.01,
           outliers: str = "nearest", min_size: int = 1) -> Assignment:
     """Connected parts of the domain by a graph of neighbours.
 
@@ -204,7 +208,7 @@ def graph(result: Any, *, neighbours: int = NEIGHBOURS, eps: float = 0.01,
                   min_size)
 
 
-def complete(result: Any, *, m: int = 20, eps: float = 0.01, outliers: str = "nearest",
+def complete(result: Source, *, m: int = 20, eps: float = 0.01, outliers: str = "nearest",
              min_size: int = 1) -> Assignment:
     """Connected parts of the domain by a test of all pairs of samples inside, each at m points.
 
@@ -302,7 +306,7 @@ def _grown(domain: Domain, method: str, inside: Ints, parts: Ints, links: Ints, 
 # ---------------------------------------------------------------- a given number of clusters
 
 
-def level_tree(result: Any, n_clusters: int | None = None, *, neighbours: int = NEIGHBOURS,
+def level_tree(result: Source, n_clusters: int | None = None, *, neighbours: int = NEIGHBOURS,
                min_size: int | None = None, eps: float = 0.01,
                outliers: str = "nearest") -> Assignment:
     """Clusters by persistence: the most prominent peaks of f, or as many as there seem to be.
@@ -367,7 +371,7 @@ def clearest(results: Sequence[Any], n_clusters: int, **options: Any) -> Assignm
 # ---------------------------------------------------------------- Algorithm 2
 
 
-def equilibrium(result: Any, *, eps: float = 0.01, m: int = 20, outliers: str = "nearest",
+def equilibrium(result: Source, *, eps: float = 0.01, m: int = 20, outliers: str = "nearest",
                 trajectories: bool = False) -> Assignment:
     """Clusters by the equilibrium points of the boundary (SGD-LMSVC, Algorithm 2, as printed).
 

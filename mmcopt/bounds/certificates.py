@@ -24,6 +24,7 @@ from mmcopt.modeling import Formulation
 from mmcopt.modeling.result import Certificate, Check, Report, Result, Status
 from mmcopt.registry import relaxations
 from mmcopt.tolerances import CERTIFIED_GAP
+from mmcopt.types import Labels
 
 # What NumPy raises on points and duals that are not of the problem's form: forged, or of a file.
 MALFORMED = (ValueError, IndexError, KeyError, TypeError, AttributeError, ArithmeticError,
@@ -195,7 +196,7 @@ def best_shift(lq: LabelQuadratic) -> float:
 # ---------------------------------------------------------------- what users call
 
 
-def evaluate(problem: Formulation, labels: Any, *, bound: bool = True) -> Result:
+def evaluate(problem: Formulation, labels: Labels, *, bound: bool = True) -> Result:
     """Somebody else's labels as a `Result`: objective, violation, bound and gap.
 
     The labels may have any values; they are kept in ``result.labels``, where they are the point of

@@ -12,6 +12,7 @@ from typing import Any
 
 from mmcopt.comparing import Watch
 from mmcopt.tables import Row, as_json, cell, numeric
+from mmcopt.types import Seed
 
 HEADINGS = {"runs": "runs", "best": "best obj.", "mean": "mean obj.", "hits": "hit best",
             "seconds": "seconds", "bound": "lower bound", "gap": "gap", "ari": "ARI",
@@ -109,7 +110,7 @@ class LiveWatch(Watch):
         if self.bar is not None:
             self.bar.update(self.task, total=runs)
 
-    def stepped(self, problem: str, solver: str, seed: Any, row: dict[str, float]) -> None:
+    def stepped(self, problem: str, solver: str, seed: Seed, row: dict[str, float]) -> None:
         now = time.perf_counter()
         with self.lock:
             if self.bar is None or now - self.drawn < 0.1:

@@ -24,6 +24,7 @@ from mmcopt.modeling import Formulation
 from mmcopt.modeling.result import Status
 from mmcopt.solving import Solver, repr_solver, solve
 from mmcopt.solving.pairing import resolve_solver
+from mmcopt.types import Seed
 
 
 class Watch:
@@ -38,7 +39,7 @@ class Watch:
     def begin(self, runs: int) -> None:
         """Hear, once, how many runs follow."""
 
-    def stepped(self, problem: str, solver: str, seed: Any, row: dict[str, float]) -> None:
+    def stepped(self, problem: str, solver: str, seed: Seed, row: dict[str, float]) -> None:
         """Hear each row of the history of each run."""
 
     def finished(self, row: Row) -> None:
@@ -75,7 +76,7 @@ class _Line(Watch):
 class _Task:
     problem: str
     solver: str
-    seed: Any
+    seed: Seed
 
 
 class _Runs:

@@ -16,6 +16,7 @@ from mmcopt.modeling import Formulation
 from mmcopt.modeling.result import ClimbEnd, Result, Rung, Status
 from mmcopt.tables import as_json, markdown_table, text_table
 from mmcopt.tolerances import CERTIFIED_GAP, FEASIBLE
+from mmcopt.types import Path, Seed
 
 COLUMNS: tuple[str, ...] = ("problem", "solver", "seed", "status", "objective", "lower_bound",
                             "gap", "violation", "prepare", "seconds", "time_to_best", "ari")
@@ -59,7 +60,7 @@ class Comparison:
         self.append(known[0], name, None, result, None, seconds)
         return self
 
-    def append(self, problem: str, solver: str, seed: Any, result: Result,
+    def append(self, problem: str, solver: str, seed: Seed, result: Result,
                prepare: float | None, seconds: float | None) -> Row:
         """Add one row; its ARI, gap and time to the best labels are worked out here."""
         y = self.y.get(problem)
@@ -72,7 +73,7 @@ class Comparison:
         self.results.append(result)
         return row
 
-    def fail(self, problem: str, solver: str, seed: Any, error: MMCError) -> Row:
+    def fail(self, problem: str, solver: str, seed: Seed, error: MMCError) -> Row:
         """Add the row of a run that broke down."""
         row: Row = dict.fromkeys(COLUMNS)
         row.update(problem=problem, solver=solver, seed=seed, status=str(Status.FAILED))
@@ -198,7 +199,7 @@ class Comparison:
         return {"rows": self.rows, "summary": self.summary(), "refused": refused,
                 "notes": self.notes(), "interrupted": self.interrupted}
 
-    def save(self, path: Any) -> None:
+    def save(self, path: Path) -> None:
         """Write all rows to .csv, everything to .json, or the summary to .md."""
         path = check_suffix(path)
         if path.suffix == ".csv":
@@ -220,7 +221,7 @@ class Comparison:
         return plot_comparison(self, kind=kind, ax=ax)
 
 
-def check_suffix(path: Any) -> pathlib.Path:
+def check_suffix(path: Path) -> pathlib.Path:
     """Return a path that `Comparison.save` can write to."""
     path = pathlib.Path(path)
     if path.suffix not in SUFFIXES:

@@ -14,6 +14,7 @@ from mmcopt import checks
 from mmcopt.checks import hyper
 from mmcopt.errors import ParameterError
 from mmcopt.kernels.data import Data
+from mmcopt.types import Samples
 
 if TYPE_CHECKING:
     from mmcopt.kernels.fitted import FittedKernel
@@ -81,7 +82,7 @@ class Kernel:
         """Look at some columns of X only: a view of the data."""
         return Columns(self, tuple(int(c) for c in columns))
 
-    def fit(self, X: Any, *, owner: str = "") -> FittedKernel:
+    def fit(self, X: Samples, *, owner: str = "") -> FittedKernel:
         """Check X (n, d), or the (n, n) matrix for `Precomputed`, and learn what new rows need.
 
         ``owner`` is the name that error messages begin with. X is viewed, neither copied nor

@@ -12,7 +12,7 @@ from mmcopt.kernels import Gaussian, as_kernel
 from mmcopt.kernels.on_demand import KernelRows, row_weights
 from mmcopt.linalg import UNIT, require_psd
 from mmcopt.modeling.formulation import Formulation, cached
-from mmcopt.types import Floats, Ints
+from mmcopt.types import Floats, Ints, Samples
 
 
 class KernelDomain(Formulation):
@@ -24,7 +24,7 @@ class KernelDomain(Formulation):
     n_clusters: ClassVar[int] = 2
     weighs: ClassVar[Rule]  # what C may be
 
-    def __init__(self, X: Any, C: float, kernel: Any, sample_weight: Any) -> None:
+    def __init__(self, X: Samples, C: float, kernel: Any, sample_weight: Any) -> None:
         owner = type(self).__name__
         self.kernel = as_kernel(kernel)
         self.X = data_matrix(X, owner=owner)

@@ -16,7 +16,7 @@ from mmcopt.capabilities import Capability, LabelQuadratic
 from mmcopt.checks import encode_labels, is_sparse
 from mmcopt.errors import DataError, IncompatibleError, ParameterError
 from mmcopt.registry import register_formulation
-from mmcopt.types import Floats, Ints
+from mmcopt.types import Floats, Ints, Labels, Samples
 
 C = TypeVar("C", bound=Capability)
 
@@ -140,7 +140,7 @@ class Formulation(ABC):
         return array.ndim == 1 and (array.dtype.kind in "iuUSbO"
                                     or self.offer(LabelQuadratic) is not None)
 
-    def coded_labels(self, labels: Any) -> Ints:
+    def coded_labels(self, labels: Labels) -> Ints:
         """Labels of any values as 0..k-1; integers that lie in that range stay as they are."""
         n, k = self.n, self.n_clusters
         codes, values = encode_labels(labels, n, owner=type(self).__name__)
@@ -163,7 +163,7 @@ class Formulation(ABC):
         """
         return None
 
-    def decision_function(self, point: Any, X: Any) -> Floats:
+    def decision_function(self, point: Any, X: Samples) -> Floats:
         """Scores of new samples, one column a cluster; of two clusters one column may do."""
         raise IncompatibleError(f"{type(self).__name__} gives no decision function.")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from mmcopt.errors import DataError, IncompatibleError
 from mmcopt.tolerances import FEASIBLE
-from mmcopt.types import Ints
+from mmcopt.types import Ints, Path, Samples
 
 
 class Status(enum.Enum):
@@ -134,7 +135,7 @@ class Result:
     certificate: Certificate | None = None
     history: History = field(default_factory=History)
     timing: dict[str, float] = field(default_factory=dict)
-    seed: Any = None
+    seed: int | Sequence[int] | None = None  # the entropy of what was drawn
     classes: list[Any] | None = None
     incumbent: Result | None = None
     ladder: tuple[Rung, ...] = ()
@@ -167,7 +168,7 @@ class Result:
         span = self.objective - self.trivial_bound
         return 1.0 if span <= 0 else (self.lower_bound - self.trivial_bound) / span
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Samples) -> Any:
         """Clusters of new samples."""
         scores = self.decision_function(X)
         codes = (scores >= 0).astype(np.int64) if scores.ndim == 1 else np.argmax(scores, axis=1)
@@ -176,7 +177,7 @@ class Result:
                             "fall into another; use decision_function for the codes.")
         return codes if self.classes is None else np.asarray(self.classes)[codes]
 
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
+    def decision_function(self, X: Samples) -> NDArray[np.float64]:
         """Scores of new samples, one column a cluster; of two clusters one column may do."""
         return np.asarray(self.formulation.decision_function(self.point, X))
 
@@ -209,7 +210,7 @@ class Result:
         return dataclasses.replace(best, lower_bound=rest.lower_bound,
                                    certificate=rest.certificate)
 
-    def save(self, path: Any, *, data: bool = True) -> None:
+    def save(self, path: Path, *, data: bool = True) -> None:
         """Write everything to one .npz file without pickle; ``data=False`` leaves X out."""
         from mmcopt.saving import save
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from mmcopt.assignment import Assignment, graph
 from mmcopt.errors import DataError
+from mmcopt.modeling import Result
 from mmcopt.plot.style import GREY, MARKERS, PALETTE, axes_for, tidy
 from mmcopt.types import Floats
 
@@ -16,7 +17,7 @@ LINKS = 4000  # segments up to which they are drawn
 MARGIN = 0.08  # of the extent of the data, left free around them
 
 
-def plot_domain(result: Any, ax: Any = None) -> Any:
+def plot_domain(result: Result, ax: Any = None) -> Any:
     """Draw the domain of a one-class result, with clusters by `mmcopt.assignment.graph`."""
     return plot_assignment(graph(result), ax=ax)
 

@@ -26,6 +26,7 @@ from mmcopt.modeling import Formulation
 from mmcopt.modeling.result import Result
 from mmcopt.registry import formulation, solver
 from mmcopt.solving import Budget, run, solve
+from mmcopt.types import Samples
 
 LAMS = tuple(10.0**e for e in (-2.5, -2, -1.5, -1, -0.5, 0, 0.5))
 MEMBERS = 6  # partitions that follow a path
@@ -153,7 +154,7 @@ class Grid:
                           head, *rows])
 
 
-def grid(X: Any, n_clusters: int, *, widths: Sequence[float] = (0.3, 0.5, 1.0),
+def grid(X: Samples, n_clusters: int, *, widths: Sequence[float] = (0.3, 0.5, 1.0),
          lams: Sequence[float] = LAMS, members: int = MEMBERS, seed: int = 0,
          **options: Any) -> Grid:
     """Solve `LeastSquares` over Gaussian widths and lambdas; ``options`` go to the formulation.

@@ -40,6 +40,7 @@ from mmcopt.modeling.result import Result
 from mmcopt.registry import formulation
 from mmcopt.solving import solve
 from mmcopt.tables import text_table
+from mmcopt.types import Samples, Seed
 
 TREE, SOFT = 0.85, 1.3
 SCALES, MARGINS = (0.7, 1.0, 1.4, 2.0), (1.3, 2.0, 5.0, np.inf)  # what `given_number` tries
@@ -49,7 +50,8 @@ ALIKE = 0.02  # of the adjusted Rand index: then the domain that holds more samp
 _METHOD = choice("graph", "level_tree")
 
 
-def auto_problem(X: Any, *, gamma: Any = "auto", C: Any = "auto", sample_weight: Any = None) -> Any:
+def auto_problem(X: Samples, *, gamma: Any = "auto", C: Any = "auto",
+                 sample_weight: Any = None) -> Any:
     """The one-class problem of the rule above, for a level tree; numbers given are kept."""
     if isinstance(gamma, str):
         gamma = _gammas(X, [TREE])[0]
@@ -58,7 +60,7 @@ def auto_problem(X: Any, *, gamma: Any = "auto", C: Any = "auto", sample_weight:
     return f.replace(C=_margin(f, SOFT) if isinstance(C, str) else float(C))
 
 
-def _gammas(X: Any, scales: Sequence[float]) -> list[float]:
+def _gammas(X: Samples, scales: Sequence[float]) -> list[float]:
     """The gamma of the rule, times scales; samples that are all equal have no scale: 1."""
     if (np.asarray(X) == np.asarray(X)[0]).all():
         return [1.0]
@@ -72,8 +74,8 @@ def _margin(f: Any, times: float) -> float:
     return float(max(min(times * least, f.n), 1.05 * least))
 
 
-def given_number(X: Any, n_clusters: int, *, gamma: Any = "auto", C: Any = "auto",
-                 sample_weight: Any = None, seed: Any = 0) -> tuple[Result, Assignment]:
+def given_number(X: Samples, n_clusters: int, *, gamma: Any = "auto", C: Any = "auto",
+                 sample_weight: Any = None, seed: Seed = 0) -> tuple[Result, Assignment]:
     """The model, of a small grid around the rule, whose tree shows this number of peaks best.
 
     See `mmcopt.assignment.clearest`. Numbers given for gamma or C are kept. Where no tree has so
@@ -96,8 +98,8 @@ def given_number(X: Any, n_clusters: int, *, gamma: Any = "auto", C: Any = "auto
                     "to 'auto', or ask for fewer clusters.")
 
 
-def agreeing_graph(X: Any, *, gamma: Any = "auto", C: Any = "auto", sample_weight: Any = None,
-                   seed: Any = 0) -> tuple[Result, Assignment]:
+def agreeing_graph(X: Samples, *, gamma: Any = "auto", C: Any = "auto", sample_weight: Any = None,
+                   seed: Seed = 0) -> tuple[Result, Assignment]:
     """The model of a small grid whose graph agrees most with the level tree of the rule.
 
     Of models that agree as much, that which holds most samples. Numbers given are kept.
@@ -134,7 +136,7 @@ def parts_of(result: Any, least: int, outliers: str = "nearest") -> Assignment |
     return None
 
 
-def _grid(X: Any, gamma: Any, C: Any, sample_weight: Any, scales: Sequence[float],
+def _grid(X: Samples, gamma: Any, C: Any, sample_weight: Any, scales: Sequence[float],
           margins: Sequence[float]) -> Iterator[Any]:
     gammas = _gammas(X, scales) if isinstance(gamma, str) else [float(gamma)]
     for g in gammas:
@@ -223,7 +225,7 @@ def domains(X: Any, *, gammas: Sequence[float] | None = None, Cs: Sequence[float
     return Candidates(tuple(rows), tuple(results), tuple(found))
 
 
-def _solved(f: Any, seed: int) -> Result:
+def _solved(f: Any, seed: Seed) -> Result:
     """A solution; that its domain is empty is said in the table, not in a warning."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*the domain is empty")

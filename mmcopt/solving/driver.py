@@ -11,9 +11,10 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from mmcopt.bounds.certificates import cheap_bound
 from mmcopt.checks import integer, optional, real
@@ -26,9 +27,13 @@ from mmcopt.solving.runs import Budget, Run, run
 from mmcopt.solving.solver import Solver
 from mmcopt.solving.starts import starting_point
 from mmcopt.tolerances import CERTIFIED_GAP
+from mmcopt.types import Seed
 
 ONE_THREAD_SAMPLES = 1500  # up to which threads of BLAS wait for one another more than they work
 AGREEMENT = 1e-6  # relative: between a solver's own objective and the formulation's
+
+
+Start: TypeAlias = Result | ArrayLike | str | None  # a result, labels, a point, or a name
 
 
 @dataclass
@@ -69,8 +74,8 @@ class _Job:
         return out
 
 
-def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Any = None,
-          restarts: int = 1, seed: Any = None, n_jobs: int | None = None,
+def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Start = None,
+          restarts: int = 1, seed: Seed = None, n_jobs: int | None = None,
           max_iter: int | None = None, time_limit: float | None = None,
           gap_tol: float = CERTIFIED_GAP,
           callback: Callable[[dict[str, float]], bool | None] | None = None,
@@ -135,7 +140,7 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Any
     return replace(result, timing=timing, seed=root.entropy)
 
 
-def _seed_sequence(seed: Any) -> np.random.SeedSequence:
+def _seed_sequence(seed: Seed) -> np.random.SeedSequence:
     if isinstance(seed, np.random.SeedSequence):  # a fresh one: spawning would change the caller's
         return np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key,
                                       pool_size=seed.pool_size)

@@ -24,6 +24,7 @@ from mmcopt.modeling.result import ClimbEnd, Result, Rung, Status
 from mmcopt.solving.driver import solve
 from mmcopt.solving.pairing import resolve_solver
 from mmcopt.tolerances import CERTIFIED_GAP, FEASIBLE
+from mmcopt.types import Labels
 
 Watch = Callable[[Rung], Any]
 MAX_LABELINGS = 1_000_000  # labelings up to which all of them are tried
@@ -118,7 +119,7 @@ def tighten(result: Result, *, time_limit: float | None = None, improve: bool = 
     return _finished(climb, improve, broken)
 
 
-def certify(problem: Formulation, labels: Any, *, time_limit: float | None = None,
+def certify(problem: Formulation, labels: Labels, *, time_limit: float | None = None,
             improve: bool = False, progress: Any = None) -> Result:
     """Evaluate somebody's labels and bound how far from optimal they are.
 
