@@ -89,6 +89,10 @@ class OneClassHinge(KernelDomain):
     def labels(self, point: Floats) -> Ints:
         return (self.scores(point) >= 1.0).astype(np.int64)
 
+    def agrees(self, point: Floats, labels: Ints) -> bool:
+        """Whether labels are those of a point; on the edge of the domain rounding may decide."""
+        return self.within(self.scores(point) - 1.0, point, labels)
+
     def caution(self, point: Floats, labels: Ints | None = None,
                 value: float | None = None) -> str | None:
         """An empty domain, and the smallest C that gives another."""
