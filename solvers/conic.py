@@ -22,10 +22,10 @@ from mmcopt.tables import human
 class Backend:
     """What differs between the back ends.
 
-    ``tols`` are its names for the tolerance, ``tol`` what it reaches reliably; ``retry`` are options
-    that are slower and fail less. A semidefinite cone
-    of order m has N = m (m + 1) / 2 entries; solving takes about ``per_pair`` N^2 +
-    ``per_entry`` N bytes (measured on max-cut relaxations, m = 50 to 200).
+    ``tols`` are its names for the tolerance, ``tol`` what it reaches reliably; with the options
+    ``retry`` it is slower and fails less. A semidefinite cone of order m has N = m (m + 1) / 2
+    entries; solving takes about ``per_pair`` N^2 + ``per_entry`` N bytes (measured on max-cut
+    relaxations, m = 50 to 200).
     """
 
     name: str

@@ -15,11 +15,13 @@ hypothesis.settings.register_profile("mmcopt", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("mmcopt")
 
 # What tests share are modules by these names; pytest's import mode puts no folder on sys.path.
-for _name in ("instances", "relaxed"):
+for _name in ("jitter", "literal", "instances", "relaxed"):
     _spec = importlib.util.spec_from_file_location(
         _name, pathlib.Path(__file__).with_name(f"{_name}.py"))
     sys.modules[_name] = importlib.util.module_from_spec(_spec)
     _spec.loader.exec_module(sys.modules[_name])
+    if _name == "jitter" and sys.modules[_name].SEED is not None:
+        sys.modules[_name].install(int(sys.modules[_name].SEED))
 
 if os.environ.get("MMCOPT_DATA"):  # tests may change the working directory
     os.environ["MMCOPT_DATA"] = str(pathlib.Path(os.environ["MMCOPT_DATA"]).expanduser().absolute())
@@ -44,3 +46,12 @@ def shared_data() -> Callable[[str], tuple[Any, Any]]:
         return datasets.load(name)
 
     return load
+
+
+@pytest.fixture(autouse=True)
+def _as_given(request):
+    """Leave the data of tests with the mark ``as_given`` alone, also with MMCOPT_TEST_JITTER."""
+    off = sys.modules["jitter"].off
+    off.extend(request.node.iter_markers("as_given"))
+    yield
+    off.clear()

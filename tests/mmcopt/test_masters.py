@@ -171,7 +171,7 @@ def installed(backend):
     pytest.importorskip(backend, reason=f"{backend} is not installed")
 
 
-@pytest.mark.filterwarnings("ignore:Solution may be inaccurate", "ignore:CPM3C")
+@pytest.mark.filterwarnings("ignore:CPM3C")
 @pytest.mark.parametrize("backend", MASTERS)
 def test_all_solvers_give_the_same_w_on_the_masters_of_fits(backend, monkeypatch):
     installed(backend)
@@ -195,7 +195,6 @@ def test_all_solvers_give_the_same_w_on_the_masters_of_fits(backend, monkeypatch
             assert value(Q, b, theirs) == pytest.approx(value(Q, b, ours), rel=1e-8)
 
 
-@pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
 @pytest.mark.parametrize("backend", MASTERS)
 def test_a_fit_is_the_same_with_all_solvers(backend):
     installed(backend)

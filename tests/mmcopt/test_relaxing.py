@@ -2,10 +2,10 @@
 
 import itertools
 import re
-import warnings
 
 import numpy as np
 import pytest
+from literal import solved
 
 import mmcopt as mm
 from mmcopt import registry
@@ -100,13 +100,6 @@ def test_what_has_no_cvxpy_form_says_so():
 
 
 # ---------------------------------------------------------------- what they share
-
-
-def solved(problem):
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Solution may be inaccurate")
-        problem.solve(solver="CLARABEL")
-    return problem.value
 
 
 @pytest.mark.parametrize("kind", ["sdp", "partition", "diffrac"])
