@@ -1,9 +1,11 @@
 """Fixtures for all tests."""
 
 import importlib.util
+import itertools
 import os
 import pathlib
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -55,3 +57,17 @@ def _as_given(request):
     off.extend(request.node.iter_markers("as_given"))
     yield
     off.clear()
+
+
+@pytest.fixture
+def ticking(monkeypatch):
+    """Make every look at the clock take some seconds: ``ticking(0.01)``.
+
+    Time limits then count looks, and a test says the same on every machine.
+    """
+
+    def tick(seconds: float) -> None:
+        looks = itertools.count()
+        monkeypatch.setattr(time, "perf_counter", lambda: seconds * next(looks))
+
+    return tick

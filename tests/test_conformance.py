@@ -8,7 +8,6 @@ import dataclasses
 import functools
 import itertools
 import math
-import time
 import warnings
 
 import literal
@@ -375,17 +374,18 @@ def test_the_arrays_of_a_relaxation_are_never_changed(solver):
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_limits_are_limits(solver):
+def test_limits_are_limits(solver, monkeypatch):
     f = example_of(solver)
     one = mm.solve(f, solver, seed=0, max_iter=1)
     assert len(one.history) == 1
     assert one.status in (Status.ITERATION_LIMIT, Status.CONVERGED, Status.CERTIFIED)
     assert_feasible(one)
     assert one.verify()
-    start = time.perf_counter()
+    begun, begin = [], SOLVERS[solver].begin
+    monkeypatch.setattr(SOLVERS[solver], "begin",
+                        lambda *given: begun.append(given) or begin(*given))
     none = mm.solve(f, solver, seed=0, restarts=1000, time_limit=0.0)
-    assert time.perf_counter() - start < 5.0
-    assert len(none.history) <= 1
+    assert len(begun) == 1 >= len(none.history)
     assert none.objective == f.objective(none.point)
 
 
