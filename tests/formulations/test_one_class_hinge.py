@@ -69,6 +69,27 @@ def test_a_forged_bound_is_refused():
     assert not dataclasses.replace(result, labels=1 - result.labels).verify()
 
 
+@pytest.mark.parametrize("scale", [1.0, 30.0])
+def test_labels_on_the_edge_of_the_domain_may_fall_either_way(scale):
+    import dataclasses
+
+    f = OneClassHinge(scale * CLOUDS, C=50.0, kernel=Gaussian(gamma=0.5 / scale**2))
+    result = mm.solve(f, EXACT, seed=0)
+    edge = (result.point > 0.0) & (result.point < f.upper)
+    assert edge.any() and np.abs(f.scores(result.point)[edge] - 1.0).max() < 1e-9
+
+    def changed(where):
+        return dataclasses.replace(result, labels=np.where(where, 1 - result.labels, result.labels))
+
+    assert changed(edge).verify()
+    named = changed(edge).with_labels(["out", "in"])
+    assert dataclasses.replace(named, labels=np.array(["out", "in"])[changed(edge).labels]).verify()
+    assert not changed(np.arange(f.n) == np.argmax(np.abs(f.scores(result.point) - 1.0))).verify()
+    assert not dataclasses.replace(result, labels=result.labels + 0.5).verify()
+    assert not dataclasses.replace(result, labels=result.labels[:-1]).verify()
+    assert not dataclasses.replace(result, labels=result.labels - 2).verify()
+
+
 def test_whole_weights_are_repeated_samples():
     rng = np.random.default_rng(5)
     X, w = rng.standard_normal((30, 2)), rng.integers(1, 4, 30)

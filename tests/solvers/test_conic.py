@@ -308,6 +308,33 @@ def test_few_iterations_give_a_weak_bound_without_a_warning(monkeypatch):
     assert result.lower_bound == f.offer(Bounded).bound(result.certificate.duals)
 
 
+def test_a_back_end_that_gives_up_is_asked_again(monkeypatch):
+    import cvxpy as cp
+
+    asked, solve = [], Conic._try
+
+    def weak(self, problem, options):
+        asked.append(dict(options))
+        if len(asked) < failures + 1:
+            raise cp.SolverError("Solver 'CVXOPT' failed.") if failures < 3 else ZeroDivisionError()
+        return solve(self, problem, options)
+
+    monkeypatch.setattr(Conic, "_try", weak)
+    f = MaxCut.examples()[0]
+    for failures in (0, 1, 2, 3):
+        asked.clear()
+        result = mm.solve(f, Conic("CVXOPT"))
+        assert len(asked) == failures + 1 and result.verify()
+        assert result.lower_bound == pytest.approx(literal("MaxCut-0"), abs=1e-4)
+        assert result.history["inaccurate"].tolist() == [float(failures > 1)]
+        tols = [options["abstol"] for options in asked]
+        assert tols == [1e-7, 1e-7, 1e-6, 1e-5][:failures + 1]
+        assert ["kktsolver" in options for options in asked] == [i > 0 for i in range(len(asked))]
+    failures = 9
+    with pytest.raises(BackendError, match="'solver_error'.*; try a larger tol than 1e-05, or"):
+        mm.solve(f, Conic("CVXOPT"))
+
+
 def test_the_error_of_a_back_end_is_the_cause(monkeypatch):
     import cvxpy as cp
 
