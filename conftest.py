@@ -5,6 +5,7 @@ collecting them here as well would import every module twice and fill the regist
 """
 
 import os
+import sys
 import time
 
 import pytest
@@ -24,3 +25,16 @@ def _cpu_seconds():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(time, "perf_counter", lambda: hurry * time.process_time())
         yield
+
+
+@pytest.fixture(autouse=True)
+def _as_given(request):
+    """Leave alone the data of doctests and of tests with this mark, also with MMCOPT_TEST_JITTER."""
+    jitter = sys.modules.get("jitter")  # of tests/conftest.py
+    if jitter is None:
+        yield
+        return
+    if isinstance(request.node, pytest.DoctestItem) or request.node.get_closest_marker("as_given"):
+        jitter.off.append(request.node)
+    yield
+    jitter.off.clear()

@@ -121,7 +121,8 @@ class OneClassHinge(KernelDomain):
         known, key = self.rows.known["c_min"], self.share.tobytes()
         if key not in known:
             top = float(self.rows.times(self.share).max())
-            tiny = self.n * UNIT * float(np.abs(self.rows.diagonal).max())
+            # A few ulps of the data, and the rounding of the sums.
+            tiny = 4 * (self.n + 8) * UNIT * float(np.abs(self.rows.diagonal).max())
             known[key] = 1.0 / top if top > tiny else math.inf
         return float(known[key])
 

@@ -50,15 +50,6 @@ def shared_data() -> Callable[[str], tuple[Any, Any]]:
     return load
 
 
-@pytest.fixture(autouse=True)
-def _as_given(request):
-    """Leave the data of tests with the mark ``as_given`` alone, also with MMCOPT_TEST_JITTER."""
-    off = sys.modules["jitter"].off
-    off.extend(request.node.iter_markers("as_given"))
-    yield
-    off.clear()
-
-
 @pytest.fixture
 def ticking(monkeypatch):
     """Make every look at the clock take some seconds: ``ticking(0.01)``.

@@ -105,6 +105,7 @@ def test_whole_weights_are_repeated_samples():
                                atol=1e-4)
 
 
+@pytest.mark.as_given
 @pytest.mark.parametrize("options", [{"kernel": "rbf", "gamma": 0.4}, {"kernel": "rbf"},
                                      {"kernel": "linear"},
                                      {"kernel": "poly", "degree": 2, "coef0": 1.0, "gamma": 0.3}])
@@ -231,6 +232,7 @@ def test_offsets_of_the_features_do_not_spoil_the_kernel():
     assert result.verify() and near.objective < result.objective
 
 
+@pytest.mark.as_given
 def test_weights_of_a_one_class_svm_are_asked_for():
     w = np.r_[np.zeros(10), 1.0 + np.arange(30) % 3]
     model = OneClassSVM(nu=0.2, gamma=0.4, tol=1e-9).fit(CLOUDS, sample_weight=w)

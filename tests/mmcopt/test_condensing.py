@@ -182,6 +182,7 @@ def test_weighted_cells_stand_for_their_members():
     assert abs(plain.objective - whole.objective) > 5 * abs(part.objective - whole.objective)
 
 
+@pytest.mark.as_given
 def test_errors_and_spreading():
     with pytest.raises(ParameterError, match="micro_cells: cells must be an integer at least 1"):
         micro_cells(np.ones((3, 2)), 0)
