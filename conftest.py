@@ -29,7 +29,7 @@ def _cpu_seconds():
 
 @pytest.fixture(autouse=True)
 def _as_given(request):
-    """Leave alone the data of doctests and of tests with this mark, also with MMCOPT_TEST_JITTER."""
+    """Jitter no data of doctests, nor of tests with this mark."""
     jitter = sys.modules.get("jitter")  # of tests/conftest.py
     if jitter is None:
         yield
