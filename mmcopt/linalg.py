@@ -12,7 +12,7 @@ from mmcopt.types import Floats
 UNIT = 2.0**-53  # unit round-off of float64
 
 
-def are_largest(scores: Floats, labels: Floats, slack: Any) -> bool:
+def are_largest(scores: Floats, labels: Floats, slack: Floats | float) -> bool:
     """Whether the score of each label is the largest in its row, up to ``slack`` (n,) or a number.
 
     >>> scores = np.array([[1.0, 1.0 + 1e-15], [0.0, 1.0]])

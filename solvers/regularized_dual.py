@@ -278,14 +278,12 @@ class RegularizedDual(Solver):
 
         At small alpha rounding and few evaluations leave X far from feasible, step by step anew.
         """
-        from mmcopt import separation
-
         dual, value = lift.base - lift.scale * state.upper, lift.objective(state.X)
         off = abs(value - dual) / max(abs(value), abs(dual), 1e-300)
         if off < state.off:  # or the violation is of no interest
             violation = lift.violation(state.X)
             if lift.cuts:
-                violation = max(violation, separation.worst(lift, state.X))
+                violation = max(violation, violated_cuts.worst(lift, state.X))
             off = max(off, violation / (lift.top - lift.floor))
         if off < state.off:
             state.nearest, state.off = state.X, off
