@@ -49,11 +49,11 @@ def runs_here(settings: dict[str, str]) -> bool:
 
 
 @contextlib.contextmanager
-def busy_loops(count: int) -> Iterator[None]:
+def busy_loops(count: int) -> Iterator[list["subprocess.Popen[bytes]"]]:
     """So many processes that only take time."""
     loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
     try:
-        yield
+        yield loops
     finally:
         for loop in loops:
             loop.kill()
