@@ -1,6 +1,7 @@
 # make demo   runs the demo                    make test       passes the tests
 # make lint   style                            make test-slow  the long tests as well
 # make types  mypy and pyright                 make bench      benchmarks and tables
+# make test-robust   the tests as other machines would run them (two hours; ONLY="jitter busy" for some)
 # Each makes the virtual environment it needs. `make test ARGS="-k name"` passes ARGS on;
 # `make test PYTHON=/path/to/python3` chooses the Python, VENV=folder the environment.
 
@@ -18,10 +19,10 @@ PYTEST = cache=$$(mktemp -d) && trap 'rm -rf "$$cache"' EXIT && trap 'exit 130' 
 	&& export NUMBA_CACHE_DIR="$$cache" OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 \
 	&& $(BIN)/python -m pytest
 
-.PHONY: help demo test test-slow lint types bench dev clean
+.PHONY: help demo test test-slow test-robust lint types bench dev clean
 
 help:
-	@sed -n '1,5s/^# //p' Makefile
+	@sed -n '1,6s/^# //p' Makefile
 
 demo: $(VENV)/.demo
 	$(BIN)/mmcopt demo $(ARGS)
@@ -31,6 +32,9 @@ test: $(VENV)/.test
 
 test-slow: $(VENV)/.test
 	@$(PYTEST) -n 2 -m "slow or not slow" $(ARGS)
+
+test-robust: $(VENV)/.test
+	@$(BIN)/python tests/robust.py $(if $(ONLY),--only $(ONLY)) -- $(ARGS)
 
 bench: $(VENV)/.test
 	@$(PYTEST) -m "slow or not slow" tests/benchmarks $(ARGS)

@@ -5,7 +5,36 @@ collecting them here as well would import every module twice and fill the regist
 """
 
 import os
+import sys
+import time
+
+import pytest
 
 collect_ignore = ["build", "formulations", "solvers"]
 
 os.environ.setdefault("MPLBACKEND", "Agg")  # no window, also in the processes that tests start
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _cpu_seconds():
+    """Count time limits in CPU seconds: a test must not depend on what else the machine does.
+
+    MMCOPT_TEST_HURRY=4 makes them as short as they are on a machine four times slower.
+    """
+    hurry = float(os.environ.get("MMCOPT_TEST_HURRY", "1"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "perf_counter", lambda: hurry * time.process_time())
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _as_given(request):
+    """Jitter no data of doctests, nor of tests with this mark."""
+    jitter = sys.modules.get("jitter")  # of tests/conftest.py
+    if jitter is None:
+        yield
+        return
+    if isinstance(request.node, pytest.DoctestItem) or request.node.get_closest_marker("as_given"):
+        jitter.off.append(request.node)
+    yield
+    jitter.off.clear()

@@ -49,7 +49,7 @@ def main():
                            sizes=0.1)
     print(f"{problem}\n")
     start = mm.solve(problem, seed=0)
-    result = mm.solve(problem, BranchAndBound(), seed=0, time_limit=3 if QUICK else 18)
+    result = mm.solve(problem, BranchAndBound(), seed=0, time_limit=30)
     print(f"{'':26}{'objective':>11}{'bound':>11}{'gap':>12}")
     for name, r in {"default search": start, "branch and bound": result}.items():
         print(f"{name:26}{r.objective:11.6f}{r.lower_bound:11.6f}{100 * r.gap:11.4f} %")

@@ -93,6 +93,11 @@ class CPM3C(MarginProblem):
         """W of a point, which has labels beside it when there is a floor on sizes."""
         return super().weights(self._parts(point)[0])
 
+    def agrees(self, point: Any, labels: Ints) -> bool:
+        if not self.least:
+            return super().agrees(point, labels)
+        return np.array_equal(self.labels(point), labels)
+
     def labels(self, point: Any) -> Ints:
         if not self.least:
             return super().labels(point)

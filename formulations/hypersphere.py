@@ -76,6 +76,10 @@ class Hypersphere(KernelDomain):
     def labels(self, point: Floats) -> Ints:
         return (self.distances(point)[0] <= self.radius(point)).astype(np.int64)
 
+    def agrees(self, point: Floats, labels: Ints) -> bool:
+        """Whether labels are those of a point; on the sphere itself rounding may decide."""
+        return self.within(self.radius(point) - self.distances(point)[0], point, labels)
+
     def decision_function(self, point: Floats, X: Samples) -> Floats:
         """R^2 - |phi(x) - c|^2 for new rows; not negative inside the sphere."""
         own = self.rows.fitted.self_values(X)

@@ -11,7 +11,7 @@ from mmcopt.capabilities import Bounded, ConvexProgram, LinearSystem, Program
 from mmcopt.checks import data_matrix, encode_labels, integer, real
 from mmcopt.errors import DataError
 from mmcopt.kernels import Gaussian, Kernel, as_kernel
-from mmcopt.linalg import UNIT
+from mmcopt.linalg import UNIT, are_largest
 from mmcopt.modeling import Formulation, Statement, cached
 from mmcopt.types import Floats, Ints, Labels, Samples
 
@@ -82,6 +82,12 @@ class LeastSquaresFit(Formulation):
 
     def labels(self, point: Floats) -> Ints:
         return np.argmax(self.K @ point, axis=1)
+
+    def agrees(self, point: Floats, labels: Ints) -> bool:
+        """Whether labels are those of a point; where scores are level rounding may decide."""
+        size = np.abs(self.K) @ np.abs(point)
+        return super().agrees(point, labels) or bool(size.any()) and are_largest(
+            self.K @ point, labels, 4 * (self.n + 8) * UNIT * size.max())
 
     def decision_function(self, point: Floats, X: Samples) -> Floats:
         return np.asarray(self.fitted.cross(X) @ point)

@@ -13,11 +13,13 @@ from mmcopt.constraints import Balance
 from mmcopt.errors import DataError, ParameterError
 from mmcopt.kernels import Kernel, Linear, as_kernel
 from mmcopt.kernels.features import Features, KernelFeatures
+from mmcopt.linalg import are_largest
 from mmcopt.margins import Hinge, MarginLoss
 from mmcopt.margins.cut_models import PairCuts, balanced, top_two
 from mmcopt.modeling import Formulation, cached
 from mmcopt.types import Floats, Ints, Samples
 
+LEVEL = 1e-9  # of the largest score: by less, scores are level but for rounding
 Row = tuple[str, str, str]  # of a statement: label, text, LaTeX
 
 
@@ -123,6 +125,13 @@ class MarginProblem(Formulation):
 
     def labels(self, point: Any) -> Ints:
         return top_two(self.scores(point))[0]
+
+    def agrees(self, point: Any, labels: Ints) -> bool:
+        """Whether labels are those of a point; where scores are level rounding may decide."""
+        if super().agrees(point, labels):
+            return True
+        T = self.scores(point)
+        return bool(T.any()) and are_largest(T, labels, LEVEL * np.abs(T).max())
 
     def violation(self, point: Any) -> float:
         if self.balance_rows is None:

@@ -90,6 +90,10 @@ class OneClassHinge(KernelDomain):
     def labels(self, point: Floats) -> Ints:
         return (self.scores(point) >= 1.0).astype(np.int64)
 
+    def agrees(self, point: Floats, labels: Ints) -> bool:
+        """Whether labels are those of a point; on the edge of the domain rounding may decide."""
+        return self.within(self.scores(point) - 1.0, point, labels)
+
     def caution(self, point: Floats, labels: Ints | None = None,
                 value: float | None = None) -> str | None:
         """An empty domain, and the smallest C that gives another."""
@@ -118,7 +122,8 @@ class OneClassHinge(KernelDomain):
         known, key = self.rows.known["c_min"], self.share.tobytes()
         if key not in known:
             top = float(self.rows.times(self.share).max())
-            tiny = self.n * UNIT * float(np.abs(self.rows.diagonal).max())
+            # A few ulps of the data, and the rounding of the sums.
+            tiny = 4 * (self.n + 8) * UNIT * float(np.abs(self.rows.diagonal).max())
             known[key] = 1.0 / top if top > tiny else math.inf
         return float(known[key])
 

@@ -12,6 +12,21 @@ from mmcopt.types import Floats
 UNIT = 2.0**-53  # unit round-off of float64
 
 
+def are_largest(scores: Floats, labels: Floats, slack: Floats | float) -> bool:
+    """Whether the score of each label is the largest in its row, up to ``slack`` (n,) or a number.
+
+    >>> scores = np.array([[1.0, 1.0 + 1e-15], [0.0, 1.0]])
+    >>> are_largest(scores, np.array([0, 1]), 1e-12), are_largest(scores, np.array([0, 0]), 1e-12)
+    (True, False)
+    """
+    n, k = scores.shape
+    labels = np.asarray(labels)
+    if labels.shape != (n,) or labels.dtype.kind not in "iu" or labels.min(initial=0) < 0 \
+            or labels.max(initial=0) >= k:
+        return False
+    return bool((scores[np.arange(n), labels] >= scores.max(axis=1) - slack).all())
+
+
 def mirror_lower(A: Floats, block: int = 512) -> Floats:
     """Copy the lower triangle of a square array onto its upper one, in place."""
     n = A.shape[0]

@@ -22,15 +22,17 @@ from mmcopt.tables import human
 class Backend:
     """What differs between the back ends.
 
-    ``tols`` are its names for the tolerance, ``tol`` what it reaches reliably. A semidefinite cone
-    of order m has N = m (m + 1) / 2 entries; solving takes about ``per_pair`` N^2 +
-    ``per_entry`` N bytes (measured on max-cut relaxations, m = 50 to 200).
+    ``tols`` are its names for the tolerance, ``tol`` what it reaches reliably; with the options
+    ``retry`` it is slower and fails less. A semidefinite cone of order m has N = m (m + 1) / 2
+    entries; solving takes about ``per_pair`` N^2 + ``per_entry`` N bytes (measured on max-cut
+    relaxations, m = 50 to 200).
     """
 
     name: str
     tols: tuple[str, ...]
     tol: float = 1e-8
     options: tuple[tuple[str, Any], ...] = ()
+    retry: tuple[tuple[str, Any], ...] = ()
     semidefinite: bool = True
     per_pair: float = 0.0
     per_entry: float = 0.0
@@ -44,7 +46,8 @@ class Backend:
 BACKENDS = {b.name.lower(): b for b in (
     Backend("Clarabel", ("tol_gap_abs", "tol_gap_rel", "tol_feas"), per_pair=56.0),
     Backend("SCS", ("eps_abs", "eps_rel"), options=(("max_iters", 20_000),), per_entry=4000.0),
-    Backend("CVXOPT", ("abstol", "reltol", "feastol"), tol=1e-7, per_pair=32.0),
+    Backend("CVXOPT", ("abstol", "reltol", "feastol"), tol=1e-7, per_pair=32.0,
+            retry=(("kktsolver", "robust"),)),
     Backend("ECOS", ("abstol", "reltol", "feastol"), semidefinite=False),
 )}
 NAMES = tuple(b.name for b in BACKENDS.values())
@@ -54,6 +57,7 @@ BACKEND = Rule("one of " + ", ".join(NAMES) + " in any case",
 # What a cvxpy status means for the run; all others are failures of the back end.
 ACCEPTED = {"optimal": Status.CONVERGED, "optimal_inaccurate": Status.CONVERGED,
             "user_limit": Status.ITERATION_LIMIT}
+LOOSER = (1.0, 1.0, 10.0, 100.0)  # than ``tol``, one try after another of a back end that gives up
 SCS_INTERRUPTED = -5  # SCS takes Ctrl-C for itself
 
 # cvxpy is not thread-safe, formulations share compiled programs, and CVXOPT's options are global.
@@ -76,7 +80,9 @@ class Conic(Solver):
     A step is one solve of the whole program with the cuts found so far; it ends when its point
     violates no further cut. The point is optimal up to ``tol`` as the back end measures it. The
     bound does not rest on that: the formulation proves it from the dual values, whatever they are,
-    so solutions that the back end calls inaccurate (``inaccurate`` in the history) are accepted.
+    so solutions that the back end calls inaccurate (``inaccurate`` in the history) are accepted,
+    and a back end that gives up, as they do near programs without interior, is asked again: in its
+    most robust way, then for 10 and 100 times ``tol``, which counts as inaccurate.
     The start is the point of all zeros, which need not be feasible; no back end uses it.
 
     Of the interior-point back ends, Clarabel and CVXOPT hold dense systems over the m (m + 1) / 2
@@ -146,11 +152,11 @@ class Conic(Solver):
     def step(self, f: Any, state: _Rounds, rng: np.random.Generator) -> Progress:
         with _lock:  # the point and the duals are read before another thread solves
             program = _built(f, state.cuts)
-            compiling, solving = self._solve(f, program.problem)
+            compiling, solving, looser = self._solve(f, program.problem)
             point, duals, status = program.point(), program.duals(), program.problem.status
         extras = {"cuts": 0.0 if state.cuts is None else float(len(state.cuts)),
                   "compile_seconds": compiling, "backend_seconds": solving,
-                  "inaccurate": float(status != "optimal")}
+                  "inaccurate": float(status != "optimal" or looser > 1.0)}
         state.solves += 1
         separate = f.offer(ConvexProgram).separate
         more = None if separate is None else separate(point, state.cuts)
@@ -183,33 +189,53 @@ class Conic(Solver):
                        f"{other}InteriorPoint and RegularizedDual need little, and relax('eig') "
                        "least.")
 
-    def _solve(self, f: Any, problem: Any) -> tuple[float, float]:
-        """Solve; the seconds of compiling and of the back end. Failures become errors."""
+    def _solve(self, f: Any, problem: Any) -> tuple[float, float, float]:
+        """Solve; the seconds of compiling and of the back end, and how much looser than asked for.
+
+        Failures become errors.
+        """
         import cvxpy as cp
 
-        options = {**dict.fromkeys(self._backend.tols, self._tol), **dict(self._backend.options)}
-        started = compiled = solved = time.perf_counter()
-        cause, status = None, "solver_error"
+        tried: list[dict[str, Any]] = []
+        cause: Exception | None = None
+        status, looser = "solver_error", 1.0
+        compiling = solving = 0.0
+        for i, looser in enumerate(LOOSER):
+            options = {**dict.fromkeys(self._backend.tols, looser * self._tol),
+                       **dict(self._backend.options), **dict(self._backend.retry if i else ())}
+            if options in tried:
+                continue
+            tried.append(options)
+            try:
+                seconds = self._try(problem, dict(options))
+                compiling, solving = compiling + seconds[0], solving + seconds[1]
+                status = problem.status
+            except (cp.SolverError, ArithmeticError) as e:
+                cause, status = e, "solver_error"
+            if status != "solver_error":
+                break
+        if status not in ACCEPTED:
+            self._fail(f, problem, status, looser, cause)
+        return compiling, solving, looser
+
+    def _try(self, problem: Any, options: dict[str, Any]) -> tuple[float, float]:
+        """Solve once; the seconds of compiling and of the back end."""
+        started = time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # "may be inaccurate": the history says so
-            try:
-                data, chain, inverse = problem.get_problem_data(self.backend.upper(),
-                                                                solver_opts=options)
-                compiled = time.perf_counter()
-                # A warm start would make the answer depend on what was solved before.
-                answer = chain.solve_via_data(problem, data, False, False, options)
-                solved = time.perf_counter()
-                if self.backend == "SCS" and answer["info"]["status_val"] == SCS_INTERRUPTED:
-                    raise KeyboardInterrupt
-                problem.unpack_results(answer, chain, inverse)
-                status = problem.status
-            except cp.SolverError as e:
-                cause = e
-        if status not in ACCEPTED:
-            self._fail(f, problem, status, cause)
+            data, chain, inverse = problem.get_problem_data(self.backend.upper(),
+                                                            solver_opts=options)
+            compiled = time.perf_counter()
+            # A warm start would make the answer depend on what was solved before.
+            answer = chain.solve_via_data(problem, data, False, False, options)
+            solved = time.perf_counter()
+            if self.backend == "SCS" and answer["info"]["status_val"] == SCS_INTERRUPTED:
+                raise KeyboardInterrupt
+            problem.unpack_results(answer, chain, inverse)
         return compiled - started, solved - compiled
 
-    def _fail(self, f: Any, problem: Any, status: str, cause: Exception | None) -> NoReturn:
+    def _fail(self, f: Any, problem: Any, status: str, looser: float,
+              cause: Exception | None) -> NoReturn:
         name = type(f).__name__
         if status == "infeasible":
             raise InfeasibleError(f"{self.backend} finds that no point meets the constraints of "
@@ -219,7 +245,7 @@ class Conic(Solver):
         others = [b.name for b in BACKENDS.values()
                   if b.name != self.backend and (b.semidefinite or not semidefinite)]
         raise BackendError(f"{self.backend} could not solve this {name} (cvxpy status {status!r}); "
-                           f"try a larger tol than {self._tol:g}, or another back end: "
+                           f"try a larger tol than {looser * self._tol:g}, or another back end: "
                            f"{', '.join(others)}.") from cause
 
 

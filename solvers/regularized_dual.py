@@ -19,6 +19,8 @@ from mmcopt.types import Floats
 
 LEAST_VIOLATION = 2e-3  # violations below this part of the diagonal are not cut off
 MEMORY = 15  # pairs of the quasi-Newton matrix
+NEAR = 0.02  # violation (part of the diagonal) and gap of an X that is said to have converged
+RAISES, RAISE = 5, 1e4  # how often alpha is raised, and how far, where no X came as near as that
 SINGLE = 800  # nodes from which eigenvalues are computed in float32; the bound never is
 
 
@@ -125,8 +127,11 @@ class _Dual:
     best_space: Any = None
     least: float = 0.02
     idle: int = 0
+    nearest: Floats = field(default_factory=lambda: np.empty(0))  # X, the nearest to an optimum
+    off: float = math.inf  # what that X lacks, see `RegularizedDual._book`
+    raised: int = 0  # how often alpha was raised to look for a better X
     pairs: list[tuple[Floats, Floats]] = field(default_factory=list)
-    done: bool = False
+    end: Status | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,8 +146,10 @@ class RegularizedDual(Solver):
     bound ``b'z + tr(X) lambda_max(C)_+``; the best is kept.
 
     A driver step is one value of alpha: up to ``evaluations`` evaluations, then dropping and adding
-    cuts. It ends when steps no longer improve the bound by more than ``tol``. ``init`` may be
-    duals, or the state of an earlier run.
+    cuts. It ends when steps no longer improve the bound by more than ``tol``. The point is the X
+    that came nearest to feasible and optimal; where none came within 2 % of both, alpha is raised
+    and falls again, and when that has not helped five times the status is the iteration limit.
+    ``init`` may be duals, or the state of an earlier run.
 
     Examples
     --------
@@ -181,29 +188,35 @@ class RegularizedDual(Solver):
         if not duals:
             state.z[space.slices[0]] = largest_eigenvalue(lift.R)
         self._evaluate(state, state.z)
+        state.nearest = state.X
         return self._progress(lift, state)
 
     def step(self, f: Any, state: _Dual, rng: np.random.Generator) -> Progress:
-        lift, space = f.offer(Lift), state.space
+        lift, space, state.end = f.offer(Lift), state.space, None
         before = state.upper
         self._descend(state)
+        self._book(lift, state)
         least = self.floor * float(np.linalg.norm(lift.R)) / lift.m
         small = state.alpha <= least
         gain = lift.scale * (before - state.upper)
         worth = self.tol * abs(lift.base - lift.scale * state.upper)
         added = self._recut(lift, state) if lift.cuts else 0
-        shrink = self.shrink if added <= lift.m else math.sqrt(self.shrink)
+        slowly = added > lift.m or state.raised
+        shrink = math.sqrt(self.shrink) if slowly else self.shrink
         alpha = max(least, state.alpha * shrink)
         if added or len(state.space.cuts) != len(space.cuts):
             state.pairs = []  # of other variables
+        state.idle = state.idle + 1 if small and gain <= worth else 0
+        if self._reached(lift, state):
+            state.end = Status.CONVERGED
+        elif state.idle >= self.patience:
+            alpha = self._settle(state, alpha)
         state.pairs = [(s, y * (state.alpha / alpha)) for s, y in state.pairs]
         state.alpha = alpha
-        state.idle = state.idle + 1 if small and gain <= worth else 0
-        state.done = state.idle >= self.patience or self._reached(lift, state)
         return self._progress(lift, state, added)
 
     def outcome(self, f: Any, state: _Dual) -> Status | None:
-        return Status.CONVERGED if state.done else None
+        return state.end
 
     # ------------------------------------------------------------ pieces
 
@@ -227,7 +240,7 @@ class RegularizedDual(Solver):
         """Projected L-BFGS; ``pairs`` are kept from one step to the next."""
         space, z = state.space, state.z
         f, g = self._evaluate(state, z)
-        evaluations, pairs = 1, state.pairs
+        X, evaluations, pairs = state.X, 1, state.pairs
         while evaluations < self.evaluations:
             free = ~((z <= space.low) & (g > 0) | (z >= space.high) & (g < 0))
             d = -_two_loops(pairs, np.where(free, g, 0.0), free, state.alpha)
@@ -255,10 +268,37 @@ class RegularizedDual(Solver):
             if float(s @ y) > 1e-10 * float(np.linalg.norm(s) * np.linalg.norm(y)):
                 pairs.append((s, y))
                 del pairs[:-MEMORY]
-            z, f, g = new, f_new, g_new
+            z, f, g, X = new, f_new, g_new, state.X
             if out_of_time() or self._reached(space.lift, state) or not s.any():
                 break
-        state.z = z
+        state.z, state.X = z, X  # not those of a trial that was turned down
+
+    def _book(self, lift: Lift, state: _Dual) -> None:
+        """Keep X if it is nearer to an optimum than those before: by violation and objective.
+
+        At small alpha rounding and few evaluations leave X far from feasible, step by step anew.
+        """
+        dual, value = lift.base - lift.scale * state.upper, lift.objective(state.X)
+        off = abs(value - dual) / max(abs(value), abs(dual), 1e-300)
+        if off < state.off:  # or the violation is of no interest
+            violation = lift.violation(state.X)
+            if lift.cuts:
+                violation = max(violation, violated_cuts.worst(lift, state.X))
+            off = max(off, violation / (lift.top - lift.floor))
+        if off < state.off:
+            state.nearest, state.off = state.X, off
+
+    def _settle(self, state: _Dual, alpha: float) -> float:
+        """The bound rises no more: the end, or where X is far from feasible a larger alpha."""
+        if state.off <= NEAR:
+            state.end = Status.CONVERGED
+        elif state.raised >= RAISES:
+            state.end = Status.ITERATION_LIMIT
+        else:
+            state.raised, state.idle = state.raised + 1, 0
+            state.pairs = []  # of a worse conditioned function
+            return alpha * RAISE
+        return alpha
 
     def _reached(self, lift: Lift, state: _Dual) -> bool:
         return self.target is not None and lift.base - lift.scale * state.upper >= self.target
@@ -285,9 +325,9 @@ class RegularizedDual(Solver):
     def _progress(self, lift: Lift, state: _Dual, added: int = 0) -> Progress:
         duals = state.best_space.unpack(state.best)
         dual = lift.base - lift.scale * state.upper
-        return Progress(state, state.X, lift.objective(state.X), lower_bound=dual, duals=duals,
+        return Progress(state, state.nearest, lift.objective(state.nearest), lower_bound=dual,
                         extras={"dual": dual, "alpha": state.alpha, "added": float(added),
-                                "cuts": float(len(state.space.cuts))})
+                                "cuts": float(len(state.space.cuts))}, duals=duals)
 
 
 def _two_loops(pairs: list[tuple[Floats, Floats]], g: Floats, free: Any, scale: float) -> Floats:

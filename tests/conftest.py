@@ -1,9 +1,11 @@
 """Fixtures for all tests."""
 
 import importlib.util
+import itertools
 import os
 import pathlib
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -15,11 +17,13 @@ hypothesis.settings.register_profile("mmcopt", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("mmcopt")
 
 # What tests share are modules by these names; pytest's import mode puts no folder on sys.path.
-for _name in ("instances", "relaxed"):
+for _name in ("jitter", "literal", "instances", "relaxed"):
     _spec = importlib.util.spec_from_file_location(
         _name, pathlib.Path(__file__).with_name(f"{_name}.py"))
     sys.modules[_name] = importlib.util.module_from_spec(_spec)
     _spec.loader.exec_module(sys.modules[_name])
+    if _name == "jitter" and sys.modules[_name].SEED is not None:
+        sys.modules[_name].install(int(sys.modules[_name].SEED))
 
 if os.environ.get("MMCOPT_DATA"):  # tests may change the working directory
     os.environ["MMCOPT_DATA"] = str(pathlib.Path(os.environ["MMCOPT_DATA"]).expanduser().absolute())
@@ -44,3 +48,17 @@ def shared_data() -> Callable[[str], tuple[Any, Any]]:
         return datasets.load(name)
 
     return load
+
+
+@pytest.fixture
+def ticking(monkeypatch):
+    """Make every look at the clock take some seconds: ``ticking(0.01)``.
+
+    Time limits then count looks, and a test says the same on every machine.
+    """
+
+    def tick(seconds: float) -> None:
+        looks = itertools.count()
+        monkeypatch.setattr(time, "perf_counter", lambda: seconds * next(looks))
+
+    return tick

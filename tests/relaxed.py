@@ -2,10 +2,10 @@
 
 import functools
 import itertools
-import warnings
 
 import numpy as np
 import pytest
+from literal import solved
 
 import mmcopt as mm
 from mmcopt.capabilities import ConvexProgram
@@ -14,14 +14,6 @@ from mmcopt.kernels import Gaussian
 from mmcopt.solvers import CuttingPlane
 
 EXACT = CuttingPlane(epsilon=1e-9)
-
-
-def solved(problem):
-    """The value of a cvxpy problem by Clarabel, whose word on accuracy is not asked for."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Solution may be inaccurate")
-        problem.solve(solver="CLARABEL")
-    return problem.value
 
 
 @functools.cache

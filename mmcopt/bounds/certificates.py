@@ -230,11 +230,9 @@ def verify(result: Result) -> Report:
         objective, violation = fresh.objective(result.point), fresh.violation(result.point)
         checks.append(_close("objective", result.objective, objective))
         checks.append(_close("violation", result.violation, violation))
-        named = fresh.labels(result.point)
-        named = named if result.classes is None else np.asarray(result.classes)[named]
-        same = np.array_equal(named, np.asarray(result.labels))
-        distinct = result.classes is None or len(set(result.classes)) == len(result.classes)
-        checks.append(Check("labels", same and distinct, "those of the point"))
+        codes = _codes(result)
+        same = codes is not None and fresh.agrees(result.point, codes)
+        checks.append(Check("labels", same, "those of the point"))
         if result.lower_bound is None:
             checks.append(Check("bound", True, "none claimed"))
         elif result.certificate is None or result.certificate.kind not in {*BOUNDS, *relaxations()}:
@@ -248,6 +246,17 @@ def verify(result: Result) -> Report:
     except (MMCError, *MALFORMED) as e:
         checks.append(Check("rebuild", False, f"{type(e).__name__}: {e}"))
     return Report(tuple(checks))
+
+
+def _codes(result: Result) -> Any:
+    """The labels as numbers of clusters; None where they are no names of them."""
+    labels = np.asarray(result.labels)
+    if result.classes is None:
+        return labels
+    if len(set(result.classes)) < len(result.classes):
+        return None
+    named = labels[..., None] == np.asarray(result.classes)
+    return np.argmax(named, axis=-1) if np.ndim(named) == 2 and named.any(axis=-1).all() else None
 
 
 def _close(name: str, claimed: float, found: float) -> Check:

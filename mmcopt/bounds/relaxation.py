@@ -92,6 +92,22 @@ class Relaxation(Formulation):
         """Labels of the samples that `recover` finds near a point."""
         return self.recover(point)
 
+    def agrees(self, point: Any, labels: Ints) -> bool:
+        """Whether labels are those of a point, or of the relaxed problem's points as good.
+
+        Which of several is found hangs on eigenvectors, and those on rounding.
+        """
+        own = self.labels(point)
+        if np.array_equal(own, labels):
+            return True
+        problem = self.problem
+        if problem.offer(LabelQuadratic) is None or np.shape(labels) != own.shape \
+                or not 0 <= np.min(labels) <= np.max(labels) < problem.n_clusters:
+            return False
+        best = problem.objective(own)
+        return problem.violation(labels) <= problem.violation(own) \
+            and problem.objective(labels) <= best + 1e-9 * (1 + abs(best))
+
     def offer(self, kind: type[Any]) -> Any:
         if kind is ConvexProgram and type(self).program is not Relaxation.program:
             return ConvexProgram(lambda cuts: self.program)

@@ -6,6 +6,7 @@ of which there are few; further entries are multipliers of constraints without a
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ def solve_master(Q: Floats, b: Floats, capped: int, start: Floats | None = None,
 
 ACCURATE = 1e-3  # gap, relative, up to which the answer of another solver is taken
 
+LOOSER = 100.0  # than these, for a solver that gives up
 TOLERANCES: dict[str, dict[str, Any]] = {
     "ecos": {"abstol": 3e-11, "reltol": 3e-11, "feastol": 1e-10, "max_iters": 500},
     "scs": {"eps_abs": 1e-10, "eps_rel": 1e-10, "max_iters": 200_000},
@@ -78,16 +80,17 @@ def _by_cone(Q: Floats, b: Floats, capped: int, p: float,
     norm = squares[0] if len(squares) == 1 else cp.pnorm(cp.hstack(squares), dual_p)
     cap: list[Any] = [cp.sum(a[:capped]) <= 1.0]
     problem = cp.Problem(cp.Maximize(b @ a - norm / 2), cap)
-    tried: list[dict[str, Any]] = [TOLERANCES[backend]]
-    if backend == "cvxopt":
-        tried.append({"abstol": 1e-7, "reltol": 1e-7, "feastol": 1e-7})
-    for tolerances in tried:
-        try:
-            problem.solve(solver=backend.upper(), **tolerances)
-        except cp.SolverError as e:
-            if tolerances is tried[-1]:
-                raise _failed(backend, len(b), str(e)) from e
-            continue
+    for looser in (1.0, LOOSER):
+        options = {name: v * looser if isinstance(v, float) else v
+                   for name, v in TOLERANCES[backend].items()}
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Solution may be inaccurate")  # see `_gap`
+            try:
+                problem.solve(solver=backend.upper(), **options)
+            except (cp.SolverError, ArithmeticError) as e:
+                if looser == LOOSER:
+                    raise _failed(backend, len(b), str(e)) from e
+                continue
         if a.value is not None:
             break
     if a.value is None:

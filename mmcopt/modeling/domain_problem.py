@@ -10,9 +10,11 @@ from mmcopt.checks import Rule, data_matrix, is_sparse, read_only
 from mmcopt.errors import DataError
 from mmcopt.kernels import Gaussian, as_kernel
 from mmcopt.kernels.on_demand import KernelRows, row_weights
-from mmcopt.linalg import UNIT, require_psd
+from mmcopt.linalg import UNIT, are_largest, require_psd
 from mmcopt.modeling.formulation import Formulation, cached
 from mmcopt.types import Floats, Ints, Samples
+
+EDGE = 1e-9  # depth in a domain that is on its edge, as objectives are compared
 
 
 class KernelDomain(Formulation):
@@ -63,6 +65,16 @@ class KernelDomain(Formulation):
         value = read_only(self.rows.times(a))
         self._cache["scores"] = [*kept[-1:], (a.copy(), value)]
         return np.asarray(value)
+
+    def within(self, depth: Floats, point: Floats, labels: Ints) -> bool:
+        """Whether labels say where ``depth`` is not negative, but for its rounding.
+
+        The samples that carry a domain lie on its edge, where their depth is 0 but for rounding.
+        """
+        length = np.sqrt(np.maximum(self.rows.diagonal, 0.0))
+        total = float(np.abs(self._point(point)) @ length)
+        slack = EDGE + self.rounding(4.0 * total * (length + total))
+        return are_largest(np.column_stack([-depth, depth]) / 2, labels, slack)
 
     def square_rounding(self, a: Floats) -> float:
         """What the rounding of a'Ka is relative to: a bound on sum_ij |a_i K_ij a_j|."""

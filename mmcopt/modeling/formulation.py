@@ -108,6 +108,10 @@ class Formulation(ABC):
     def labels(self, point: Any) -> Ints:
         """Return the cluster of each sample at a point."""
 
+    def agrees(self, point: Any, labels: Ints) -> bool:
+        """Whether labels are those of a point, up to what the rounding of scores may decide."""
+        return np.array_equal(self.labels(point), labels)
+
     @abstractmethod
     def reference(self, labels: Ints | None = None) -> Any:
         """Return the literal cvxpy problem (with the labels fixed, when they are discrete)."""

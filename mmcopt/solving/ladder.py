@@ -45,7 +45,7 @@ class _Climb:
     value: float
     deadline: float
     watch: Watch | None
-    began: float = field(default_factory=time.perf_counter)
+    began: float = field(default_factory=lambda: time.perf_counter())
     rungs: list[Rung] = field(default_factory=list)
     stopped: bool = False
 

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from literal import solved
 from scipy.sparse import csr_matrix
 
 import mmcopt as mm
@@ -158,7 +159,7 @@ def test_the_reference_is_the_problem_of_given_labels(seed):
     f, rng = tiny(seed), np.random.default_rng(seed)
     for y in (rng.integers(f.n_clusters, size=f.n), np.arange(f.n) % f.n_clusters):
         literal = f.reference(y)
-        literal.solve(solver="CLARABEL")
+        solved(literal)
         W = next(v for v in literal.variables() if v.name() == "W").value
         assert literal.value == pytest.approx(literal_objective(f, W, y), abs=1e-6)
         machine = mm.solve(f.restrict(y), FINE)

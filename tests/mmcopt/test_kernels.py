@@ -147,6 +147,7 @@ def test_which_kernels_have_features():
     assert np.abs(both.features().mean(axis=0)).max() < 1e-14
 
 
+@pytest.mark.as_given
 def test_linear_features_are_the_data():
     np.testing.assert_array_equal(Linear().fit(X).features(), X)
     np.testing.assert_allclose(Linear().centered().fit(X).features(), X - X.mean(0), atol=1e-14)
@@ -364,6 +365,7 @@ def test_the_callers_array_is_left_alone(kernel):
     np.testing.assert_array_equal(frozen, X)
 
 
+@pytest.mark.as_given
 def test_fit_takes_no_copy_of_floats():
     assert np.shares_memory(Gaussian(width=1).fit(X)._data.X, X)
 
@@ -371,6 +373,7 @@ def test_fit_takes_no_copy_of_floats():
 # ---------------------------------------------------------------- precomputed
 
 
+@pytest.mark.as_given
 def test_precomputed_is_the_matrix():
     K, Kz = X @ X.T, Z @ X.T
     f = Precomputed().fit(K)

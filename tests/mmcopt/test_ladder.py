@@ -66,12 +66,13 @@ def test_infeasible_labels_get_a_bound_and_no_gap():
 
 
 @pytest.mark.parametrize("limit", [0.0, 0.3])
-def test_a_time_limit_is_kept_and_said(limit):
+def test_a_time_limit_is_kept_and_said(limit, ticking):
     problem = LeastSquares(DIGITS[:150], 2)
     first = mm.solve(problem, seed=0)
+    ticking(0.01)
     start = time.perf_counter()
     result = first.certify(time_limit=limit)
-    assert time.perf_counter() - start < limit + 3.0
+    assert time.perf_counter() - start < limit + 0.5
     assert result.lower_bound >= first.lower_bound and result.verify()
     assert result.message == "the time was up before the gap was closed"
 
@@ -97,7 +98,7 @@ def test_many_samples_take_the_levels_that_fit_them(monkeypatch):
 
 
 def test_the_ladder_is_saved_and_the_bound_verified_elsewhere(tmp_path):
-    result = mm.solve(PROBLEM, seed=0).certify(time_limit=3)
+    result = mm.solve(PROBLEM, seed=0).certify(time_limit=60)
     result.save(tmp_path / "run.npz")
     back = mm.load(tmp_path / "run.npz")
     assert back.ladder == result.ladder and back.verify()

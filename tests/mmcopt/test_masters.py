@@ -2,6 +2,7 @@
 
 import itertools
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -171,7 +172,7 @@ def installed(backend):
     pytest.importorskip(backend, reason=f"{backend} is not installed")
 
 
-@pytest.mark.filterwarnings("ignore:Solution may be inaccurate", "ignore:CPM3C")
+@pytest.mark.filterwarnings("ignore:CPM3C")
 @pytest.mark.parametrize("backend", MASTERS)
 def test_all_solvers_give_the_same_w_on_the_masters_of_fits(backend, monkeypatch):
     installed(backend)
@@ -195,7 +196,6 @@ def test_all_solvers_give_the_same_w_on_the_masters_of_fits(backend, monkeypatch
             assert value(Q, b, theirs) == pytest.approx(value(Q, b, ours), rel=1e-8)
 
 
-@pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
 @pytest.mark.parametrize("backend", MASTERS)
 def test_a_fit_is_the_same_with_all_solvers(backend):
     installed(backend)
@@ -213,6 +213,25 @@ def test_daqp_on_cuts_that_depend_on_one_another():
         found, ours = daqp_master(Q, b, capped), solve_master(Q, b, capped)
         assert value(Q, b, found) == pytest.approx(value(Q, b, ours), rel=1e-8, abs=1e-8), seed
         assert found.min() > -1e-9 and found[:capped].sum() < 1 + 1e-9
+
+
+def test_what_a_solver_says_of_its_accuracy_is_not_asked(monkeypatch):
+    import cvxpy as cp
+
+    calls, solve = [], cp.Problem.solve
+
+    def doubtful(self, **options):
+        calls.append(options)
+        if len(calls) == 1:
+            raise cp.SolverError("failed")
+        warnings.warn("Solution may be inaccurate. Try another solver.", stacklevel=2)
+        return solve(self, **options)
+
+    monkeypatch.setattr(cp.Problem, "solve", doubtful)
+    Q, b, capped = draw(3, 0)
+    found, _ = conic_master(Q[None], b, capped, 2.0, "clarabel")
+    assert value(Q, b, found) == pytest.approx(value(Q, b, solve_master(Q, b, capped)), rel=1e-6)
+    assert [round(options["tol_feas"], 12) for options in calls] == [1e-11, 1e-9]
 
 
 def test_what_cannot_be_solved_says_so(monkeypatch):

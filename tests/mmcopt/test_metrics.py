@@ -105,6 +105,7 @@ def test_davies_bouldin_agrees_with_sklearn(seed):
         reference.davies_bouldin_score(X, labels), rel=1e-9)
 
 
+@pytest.mark.as_given
 def test_davies_bouldin_without_two_clusters_or_spread():
     X = [[0.0], [4.0], [1.0], [3.0]]
     assert np.isnan(metrics.davies_bouldin_index(X, [1, 1, 1, 1]))

@@ -40,6 +40,7 @@ def _saved(ax, path):
     return path.stat().st_size > 2000
 
 
+@pytest.mark.as_given
 def test_plane_data_are_drawn_as_they_are(tmp_path):
     X, y = mm.datasets.load("moons:n=30,noise=0.05")
     result = mm.evaluate(LeastSquares(X), np.array(["left", "right"])[y])

@@ -1,11 +1,12 @@
 """Relaxations as formulations: which apply, what they say, what they share, what they save."""
 
+import dataclasses
 import itertools
 import re
-import warnings
 
 import numpy as np
 import pytest
+from literal import solved
 
 import mmcopt as mm
 from mmcopt import registry
@@ -100,13 +101,6 @@ def test_what_has_no_cvxpy_form_says_so():
 
 
 # ---------------------------------------------------------------- what they share
-
-
-def solved(problem):
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Solution may be inaccurate")
-        problem.solve(solver="CLARABEL")
-    return problem.value
 
 
 @pytest.mark.parametrize("kind", ["sdp", "partition", "diffrac"])
@@ -219,6 +213,18 @@ def test_the_order_of_the_samples_does_not_matter(kind):
     bounds = [mm.solve(LeastSquares(D, 2, sizes=0.4).relax(kind), "Conic").lower_bound
               for D in (X, X[order])]
     assert bounds[0] == pytest.approx(bounds[1], rel=1e-5)
+
+
+def test_labels_of_a_relaxation_are_those_of_its_point_or_as_good():
+    relaxed = TWO.relax("sdp")
+    result = mm.solve(relaxed, "Conic")
+    assert result.verify()
+    swapped = dataclasses.replace(result, labels=1 - result.labels)  # as good
+    assert swapped.verify()
+    one, all_of_one = result.labels.copy(), np.zeros_like(result.labels)
+    one[0] = 1 - one[0]
+    for worse in (one, all_of_one, result.labels + 1, result.labels[:-1]):
+        assert not dataclasses.replace(result, labels=worse).verify()
 
 
 def test_the_ladder_climbs():

@@ -178,37 +178,32 @@ def test_ctrl_c_in_an_inner_run_ends_the_outer_one(scratch):
 # ---------------------------------------------------------------- limits
 
 
-def test_a_time_limit_holds_for_the_whole_of_a_solve():
-    mm.solve(LARGER, Memetic(), seed=0, max_iter=1)
+def test_a_time_limit_holds_for_the_whole_of_a_solve(ticking):
+    ticking(1e-3)
     for jobs in (1, 2):
         start = time.perf_counter()
         result = mm.solve(LARGER, Memetic(), seed=0, time_limit=0.3, restarts=3, n_jobs=jobs)
-        assert 0.25 < time.perf_counter() - start < 3.0
+        assert 0.3 <= time.perf_counter() - start < 0.4
         assert result.status in (Status.TIME_LIMIT, Status.CONVERGED, Status.CERTIFIED)
         assert result.violation == 0.0 and result.verify()
 
 
-def test_an_anytime_solver_uses_all_of_its_time():
-    mm.solve(LARGER, Memetic(), max_iter=1)
+def test_an_anytime_solver_uses_all_of_its_time(ticking):
+    ticking(1e-4)
     start = time.perf_counter()
     result = mm.solve(LARGER, Memetic(), seed=0, time_limit=0.5)
-    assert time.perf_counter() - start > 0.4
+    assert time.perf_counter() - start >= 0.5
     assert result.history["restart"].max() > 0
     assert result.status in (Status.TIME_LIMIT, Status.CONVERGED)
 
 
-def test_a_proved_answer_ends_an_anytime_solver():
-    mm.solve(PROBLEM, Memetic(), max_iter=1)
+@pytest.mark.parametrize("solver, end", [(Memetic(), Status.CERTIFIED),  # by a proof
+                                         (Shaking(), Status.CONVERGED)])  # it is not anytime
+def test_what_is_done_does_not_wait_for_the_time_limit(solver, end, ticking):
+    ticking(1e-6)
     start = time.perf_counter()
-    assert mm.solve(PROBLEM, Memetic(), seed=0, time_limit=30.0).status is Status.CERTIFIED
+    assert mm.solve(PROBLEM, solver, seed=0, time_limit=30.0).status is end
     assert time.perf_counter() - start < 15.0
-
-
-def test_a_solver_that_is_not_anytime_stops_when_it_has_converged():
-    mm.solve(PROBLEM, Shaking(), max_iter=1)
-    start = time.perf_counter()
-    assert mm.solve(PROBLEM, Shaking(), time_limit=30).status is Status.CONVERGED
-    assert time.perf_counter() - start < 5
 
 
 def test_max_iter_counts_the_steps_of_each_restart():
@@ -230,7 +225,7 @@ def test_a_budget_says_which_limit_was_reached():
     assert inner.spent(0) is Status.INTERRUPTED
 
 
-def test_runs_inside_a_step_share_its_deadline_and_stop_signal(scratch):
+def test_runs_inside_a_step_share_its_deadline_and_stop_signal(scratch, ticking):
     seen = []
 
     class Endless(scratch):
@@ -243,9 +238,10 @@ def test_runs_inside_a_step_share_its_deadline_and_stop_signal(scratch):
             run(Endless(), f, state[0], rng)  # without a budget of its own
             return super().step(f, state, rng)
 
+    ticking(1e-3)
     start = time.perf_counter()
     result = mm.solve(PROBLEM, Outer(), time_limit=0.2)
-    assert time.perf_counter() - start < 2.0 and seen
+    assert time.perf_counter() - start < 0.3 and seen
     assert result.status is Status.TIME_LIMIT
 
 

@@ -2,10 +2,10 @@
 
 import functools
 import pickle
-import warnings
 
 import numpy as np
 import pytest
+from literal import solved as literally_solved
 
 import mmcopt as mm
 from mmcopt.bounds import enumeration
@@ -39,11 +39,7 @@ PROBLEMS = {f"{type(f).__name__}-{i}": f for i, f in enumerate(
 
 @functools.cache
 def literal(name):
-    problem = PROBLEMS[name].reference()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # "may be inaccurate": 1e-5 is all that is asked
-        problem.solve(solver="CLARABEL")
-    return problem.value
+    return literally_solved(PROBLEMS[name].reference())
 
 
 class Toy:
@@ -310,6 +306,33 @@ def test_few_iterations_give_a_weak_bound_without_a_warning(monkeypatch):
     assert result.history["inaccurate"].tolist() == [1.0]
     assert result.lower_bound < literal("MaxCut-0") and result.verify()
     assert result.lower_bound == f.offer(Bounded).bound(result.certificate.duals)
+
+
+def test_a_back_end_that_gives_up_is_asked_again(monkeypatch):
+    import cvxpy as cp
+
+    asked, solve = [], Conic._try
+
+    def weak(self, problem, options):
+        asked.append(dict(options))
+        if len(asked) < failures + 1:
+            raise cp.SolverError("Solver 'CVXOPT' failed.") if failures < 3 else ZeroDivisionError()
+        return solve(self, problem, options)
+
+    monkeypatch.setattr(Conic, "_try", weak)
+    f = MaxCut.examples()[0]
+    for failures in (0, 1, 2, 3):
+        asked.clear()
+        result = mm.solve(f, Conic("CVXOPT"))
+        assert len(asked) == failures + 1 and result.verify()
+        assert result.lower_bound == pytest.approx(literal("MaxCut-0"), abs=1e-4)
+        assert result.history["inaccurate"].tolist() == [float(failures > 1)]
+        tols = [options["abstol"] for options in asked]
+        assert tols == [1e-7, 1e-7, 1e-6, 1e-5][:failures + 1]
+        assert ["kktsolver" in options for options in asked] == [i > 0 for i in range(len(asked))]
+    failures = 9
+    with pytest.raises(BackendError, match="'solver_error'.*; try a larger tol than 1e-05, or"):
+        mm.solve(f, Conic("CVXOPT"))
 
 
 def test_the_error_of_a_back_end_is_the_cause(monkeypatch):

@@ -117,12 +117,13 @@ def test_the_bound_of_every_iterate_holds(steps):
     assert f.bound(done.duals) <= best
 
 
-def test_a_time_limit_and_ctrl_c_leave_a_verified_bound():
+def test_a_time_limit_and_ctrl_c_leave_a_verified_bound(ticking):
     f = LeastSquares(np.random.default_rng(0).standard_normal((300, 2)), 2, lam=1e-2).relax("sdp")
     f.lift  # noqa: B018
+    ticking(0.02)
     limited = mm.solve(f, InteriorPoint(), time_limit=0.2)
-    assert limited.timing["begin"] + limited.timing["steps"] < 1.5
-    assert limited.status in (Status.TIME_LIMIT, Status.CERTIFIED) and limited.verify()
+    assert limited.timing["begin"] + limited.timing["steps"] < 0.3
+    assert limited.status is Status.TIME_LIMIT and limited.verify()
     small = LeastSquares(X, 2).relax("sdp")
 
     def interrupt(row):

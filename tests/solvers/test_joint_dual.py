@@ -36,7 +36,8 @@ def test_hyper_parameters_do_something():
     assert len(short.history) < len(mm.solve(r).history)
 
 
-def test_a_time_limit_ends_it_with_a_bound():
+def test_a_time_limit_ends_it_with_a_bound(ticking):
     r = CPM3C(mm.datasets.load("digits:3,8")[0][:150], 2, beta=0.03).relax("joint")
+    ticking(0.01)
     out = mm.solve(r, time_limit=1.0)
     assert out.status.name == "TIME_LIMIT" and out.lower_bound > 0 and out.verify()

@@ -57,7 +57,8 @@ def test_hyper_parameters_do_something():
         KernelBarrier(shrink=1.0)
 
 
-def test_a_time_limit_ends_it_with_a_bound():
+def test_a_time_limit_ends_it_with_a_bound(ticking):
+    ticking(0.1)
     out = mm.solve(MKC(DIGITS[:300], C=20.0).relax("mkc"), time_limit=1.5)
     assert out.lower_bound > 0 and out.verify()
-    assert out.status.name in ("TIME_LIMIT", "CERTIFIED")
+    assert out.status.name == "TIME_LIMIT"

@@ -93,7 +93,8 @@ def test_hyper_parameters_do_something():
     assert many.history["labelings"][0] > few.history["labelings"][0]
 
 
-def test_a_time_limit_ends_it_with_a_bound():
+def test_a_time_limit_ends_it_with_a_bound(ticking):
     r = CPM3C(X[::2], 2, beta=0.02).relax("lg")
+    ticking(0.02)
     result = mm.solve(r, LabelGeneration(labels_per_step=1), time_limit=0.3)
     assert result.status.name == "TIME_LIMIT" and result.lower_bound > 0 and result.verify()

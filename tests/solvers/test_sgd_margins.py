@@ -71,6 +71,7 @@ def test_the_gradient_is_that_of_finite_differences(loss, k):
     np.testing.assert_allclose((halves[0] + halves[1]) / 2, G, atol=1e-12)
 
 
+@pytest.mark.as_given
 def test_a_step_of_one_sample_by_hand():
     """Score 1 against 0: margin 1/2 < 1, so class 0 gains x and class 1 loses it."""
     f = CPM3C(np.array([[1.0], [2.0]]), 2, beta=0.5, center=False, normalize=False)
