@@ -217,7 +217,8 @@ class CPM3C(MarginProblem):
         if kind is LiftedMargin and type(self.loss) is Hinge and not self.blocks:
             # A floor on sizes leaves fewer points, and margins of given labels are never larger.
             limit = None if self.balance_rows is None else self.balance
-            return LiftedMargin(self.features, self.n_clusters, self.beta, limit, self.weights)
+            return LiftedMargin(self.features, self.n_clusters, self.beta, limit, self.weights,
+                                max(1, self.least))
         if self.least or self.blocks:
             return None
         if kind in (Subgradient, MarginRisk) and self.balance_rows is None:

@@ -100,7 +100,8 @@ class Diffrac(LabelRegression):
             k=self.n_clusters, weights=rules.weights, low=rules.low, high=rules.high,
             fixed=rules.fixed, apart=rules.apart, scale=1.0 / n,
             groups=rules.groups if merged else None, spread=None if merged else (0.0, 1.0),
-            single=False if merged else lambda: self._single, trivial=0.0)
+            single=False if merged else lambda: self._single, trivial=0.0,
+            kernel=lambda: self.K, kernel_words=self.kernel_words)
 
     def coefficients(self, labels: Ints) -> Floats:
         """The best w for given labels: one column a cluster, of samples or of features.

@@ -76,7 +76,8 @@ class LeastSquares(LabelRegression):
             low=rules.low, high=rules.high, fixed=rules.fixed, apart=rules.apart,
             scale=4.0 / unit, groups=rules.groups if merged else None,
             spread=None if merged else (0.0, 1.0), single=False if merged else lambda: self._single,
-            trivial=lambda: (k - 2) ** 2 / k * (n - W.total()) / unit)
+            trivial=lambda: (k - 2) ** 2 / k * (n - W.total()) / unit,
+            kernel=lambda: self.K, kernel_words=self.kernel_words)
 
     def restrict(self, labels: Ints) -> LeastSquaresFit:
         """Return the convex problem that is left when the labels are given (``"sum"`` units)."""

@@ -52,7 +52,8 @@ class MKC(SeveralKernels, CPM3C):
     def offer(self, kind: type[Any]) -> Any:
         if kind is KernelMargin and type(self.loss) is Hinge and self.balance_rows is None:
             # A floor on sizes leaves fewer points, and margins of given labels are never larger.
-            return KernelMargin(self.features.parts, self.n_clusters, self.beta, self.p, self.scale)
+            return KernelMargin(self.features.parts, self.n_clusters, self.beta, self.p, self.scale,
+                                max(1, self.least))
         return super().offer(kind)
 
     @classmethod

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import math
 from typing import TYPE_CHECKING, Any
 
 from mmcopt.errors import ParameterError
@@ -12,8 +13,6 @@ if TYPE_CHECKING:
     from mmcopt.modeling import Formulation
     from mmcopt.solving import Solver
 
-LADDER = ("eig", "sdp", "sdp+cuts", "partition", "partition+cuts", "diffrac", "peng-wei",
-          "gmmc", "lifted", "mkc", "mmc", "joint", "lg", "xu-schuurmans")
 _formulations: dict[str, type[Formulation]] = {}
 _solvers: dict[str, type[Solver]] = {}
 
@@ -41,11 +40,12 @@ def formulations() -> dict[str, type[Formulation]]:
 
 
 def relaxations() -> dict[str, type[Any]]:
-    """All registered relaxations by kind, from the cheapest to the dearest as far as known."""
+    """All registered relaxations by kind, by the rank that each class declares for itself."""
     kinds = {cls: getattr(cls, "kind", "") for cls in formulations().values()}
     found = {kind: cls for cls, kind in kinds.items() if kind}
-    order = {kind: i for i, kind in enumerate(LADDER)}
-    return dict(sorted(found.items(), key=lambda item: (order.get(item[0], len(order)), item[0])))
+    # Not inherited: a class made from another, and of no rank of its own, comes last.
+    rank = {kind: vars(cls).get("rank", math.inf) for kind, cls in found.items()}
+    return dict(sorted(found.items(), key=lambda item: (rank[item[0]], item[0])))
 
 
 def solvers() -> dict[str, type[Solver]]:

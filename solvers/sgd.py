@@ -1,36 +1,21 @@
-"""Stochastic subgradient descent in the primal, by integer counts."""
+"""Stochastic subgradient descent in the primal, of domains and of margins between classes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from mmcopt.capabilities import Bounded, Capability, MarginRisk, Subgradient
-from mmcopt.checks import choice, hyper, integer, optional, real, require_memory
-from mmcopt.kernels.on_demand import KernelRows
+from mmcopt.capabilities import Capability, DomainRisk, MarginRisk, Subgradient
+from mmcopt.checks import choice, hyper, integer, optional, real
 from mmcopt.modeling.result import Status
-from mmcopt.solvers import sgd_margins as margins
+from mmcopt.solvers.sgd_domains import DomainDescent
+from mmcopt.solvers.sgd_margins import MarginDescent
 from mmcopt.solving import Progress, Solver
-from mmcopt.types import Floats, Ints
 
-LEAST_ROUNDS = 256  # rounds of a step
-
-
-@dataclass
-class _State:
-    """How often each sample has been added, and what the compiled loops keep beside that."""
-
-    counts: Ints
-    play: Any  # (picks, theta) -> rounds done
-    memory: Floats = field(default_factory=lambda: np.zeros(4))  # see `gaussian_rounds`
-    end: Status | None = None
-
-    @property
-    def rounds(self) -> int:
-        """Rounds done."""
-        return int(self.memory[0])
+Descent = DomainDescent | MarginDescent
+DESCENTS: dict[type[Subgradient], Any] = {DomainRisk: DomainDescent, MarginRisk: MarginDescent}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,85 +66,29 @@ class SGD(Solver):
         reason, offer = super().refuses(f), f.offer(Subgradient)
         if reason is not None:
             return reason
-        if isinstance(offer, MarginRisk):
-            return "stop='paper' is a rule of one-class problems; use stop='gap'." \
-                if self.stop == "paper" else None
-        if self.draw == "shuffled" and np.ptp(offer.share) > 0:
-            return "draw='shuffled' needs samples of equal weight; use draw='uniform'."
-        return None
+        descent = _descent(offer)
+        if descent is None:
+            return f"it knows no way to descend on a {type(offer).__name__}, only on " \
+                   f"{' and '.join(risk.__name__ for risk in DESCENTS)}."
+        return descent.refuses(self, offer)
 
     def prepare(self, f: Any) -> None:
         offer = f.offer(Subgradient)
-        if isinstance(offer, MarginRisk):  # and its features are made
-            return
-        state = _State(np.zeros(f.n, dtype=np.int64), None)
-        _player(offer.kernel, offer.C, state)(np.zeros(1, dtype=np.int64), -1.0)
+        _descent(offer).prepare(offer)
 
     def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
         offer = f.offer(Subgradient)
-        if isinstance(offer, MarginRisk):
-            walk = margins.new_walk(offer, self.batch, init, rng)
-            return Progress(walk, walk.W.copy(), f.objective(walk.W))
-        state = _State(np.zeros(f.n, dtype=np.int64), None)
-        state.play = _player(offer.kernel, offer.C, state)
-        point = np.zeros(f.n)  # the first round multiplies its start by zero
+        state = _descent(offer)(self, offer, init, rng)
+        point = state.start()
         return Progress(state, point, f.objective(point))
 
-    def step(self, f: Any, state: Any, rng: np.random.Generator) -> Progress:
-        if isinstance(state, margins.Walk):
-            return self._walk(f, state, rng)
-        offer, n = f.offer(Subgradient), f.n
-        rounds = max(LEAST_ROUNDS, n)
-        if self.draw == "shuffled":
-            picks = np.concatenate([rng.permutation(n) for _ in range(-(-rounds // n))])
-        elif np.ptp(offer.share) > 0:
-            picks = rng.choice(n, rounds, p=offer.share)
-        else:
-            picks = rng.integers(n, size=rounds)
-        state.play(picks, self.theta if self.stop == "paper" else -1.0)
-        point = offer.C * state.counts / state.rounds
-        value, bound = f.objective(point), f.offer(Bounded).bound({"a": point})
-        gap = (value - bound) / max(abs(value), 1e-10)
-        shortened = state.memory[3] == 1.0
-        if shortened or (self.stop == "gap" and gap <= self.tol):
-            state.end = Status.CONVERGED
-        elif self.max_passes is not None and state.rounds >= self.max_passes * rounds:
-            state.end = Status.ITERATION_LIMIT
-        extras = {"gap": gap, "rounds": float(state.rounds),
-                  "support": float(np.count_nonzero(state.counts))}
-        return Progress(state, point, value, bound, extras, {"a": point})
+    def step(self, f: Any, state: Descent, rng: np.random.Generator) -> Progress:
+        return state.step(f, rng)
 
-    def _walk(self, f: Any, walk: margins.Walk, rng: np.random.Generator) -> Progress:
-        """A pass over the samples of a problem with weights, and the average it ends with."""
-        margins.play(f.offer(Subgradient), walk,
-                     margins.batches(f.n, self.batch, self.draw == "shuffled", rng))
-        point = walk.mean
-        value = f.objective(point)
-        walk.end = margins.settled(walk, value, self.tol, self.max_passes)
-        return Progress(walk, point, value, extras={"rounds": float(walk.rounds)})
-
-    def outcome(self, f: Any, state: Any) -> Status | None:
+    def outcome(self, f: Any, state: Descent) -> Status | None:
         return state.end
 
 
-def _player(kernel: KernelRows, C: float, state: _State) -> Any:
-    """A function that plays rounds, by the loop that suits the kernel."""
-    from mmcopt.compiled import gaussian_sums
-
-    n, counts, memory = kernel.n, state.counts, state.memory
-    if kernel.features is not None:
-        Phi = np.ascontiguousarray(kernel.features)
-        v = np.zeros(Phi.shape[1])
-        return lambda picks, theta: gaussian_sums.feature_rounds(Phi, picks, C, theta, counts, v,
-                                                                 memory)
-    place, raw = np.full(n, -1, dtype=np.int64), np.zeros(n)
-    if kernel.gaussian is not None:
-        XT, gamma = kernel.gaussian.XT, kernel.gaussian.gamma
-        X, ST = np.ascontiguousarray(XT.T), np.empty_like(XT)
-        return lambda picks, theta: gaussian_sums.gaussian_rounds(X, gamma, picks, C, theta, counts,
-                                                                  place, ST, raw, memory)
-    require_memory(8.0 * n * n, f"SGD on a {n} x {n} kernel matrix that is not Gaussian",
-                   "use kernel.nystroem(rank), or DualCoordinate.")
-    K, at = kernel.rows(np.arange(n)), np.empty(n, dtype=np.int64)
-    return lambda picks, theta: gaussian_sums.matrix_rounds(K, picks, C, theta, counts, place, at,
-                                                            raw, memory)
+def _descent(offer: Any) -> Any:
+    """The method that suits an offer, which its class says; None where there is none."""
+    return next((found for risk, found in DESCENTS.items() if isinstance(offer, risk)), None)

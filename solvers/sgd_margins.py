@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mmcopt.capabilities import MarginRisk
 from mmcopt.margins.cut_models import top_two
 from mmcopt.modeling.result import Status
+from mmcopt.solving import Progress
 from mmcopt.types import Floats, Ints
+
+if TYPE_CHECKING:
+    from mmcopt.solvers.sgd import SGD
 
 LEAST_ROUNDS = 64  # rounds of a step
 FIRST = 2.0  # over the first step, for rows of length 1
@@ -30,7 +34,6 @@ class Walk:
     rounds: int = 0
     passes: int = 0
     checked: float = math.inf  # the objective at the younger mark
-    end: Status | None = None
 
     @property
     def mean(self) -> Floats:
@@ -107,3 +110,35 @@ def settled(walk: Walk, value: float, tol: float, most: int | None) -> Status | 
         if before - value <= tol * abs(value) and walk.rounds >= BURN * walk.delay:
             return Status.CONVERGED
     return Status.ITERATION_LIMIT if most is not None and walk.passes >= most else None
+
+
+class MarginDescent:
+    """A walk over weights, by the settings of the solver."""
+
+    def __init__(self, solver: SGD, risk: MarginRisk, init: Any, rng: np.random.Generator) -> None:
+        self.solver, self.risk = solver, risk
+        self.walk = new_walk(risk, solver.batch, init, rng)
+        self.end: Status | None = None
+
+    @staticmethod
+    def refuses(solver: SGD, risk: MarginRisk) -> str | None:
+        """Why the settings of the solver do not fit weights of classes."""
+        return "stop='paper' is a rule of one-class problems; use stop='gap'." \
+            if solver.stop == "paper" else None
+
+    @staticmethod
+    def prepare(risk: MarginRisk) -> None:
+        """Nothing is compiled, and with the risk its features are made."""
+
+    def start(self) -> Floats:
+        """The weights that the walk begins with."""
+        return self.walk.W.copy()
+
+    def step(self, f: Any, rng: np.random.Generator) -> Progress:
+        """Make a pass over the samples; its point is the average that it ends with."""
+        solver, walk = self.solver, self.walk
+        play(self.risk, walk, batches(f.n, solver.batch, solver.draw == "shuffled", rng))
+        point = walk.mean
+        value = f.objective(point)
+        self.end = settled(walk, value, solver.tol, solver.max_passes)
+        return Progress(self, point, value, extras={"rounds": float(walk.rounds)})

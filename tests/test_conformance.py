@@ -170,7 +170,7 @@ def restricted(f, labels):
 def bounds_of(f, result):
     """Every bound that is known for a problem."""
     kinds = {"trivial": {}, "eig": {"t": 0.0}, "enumeration": {}}
-    return [certificates.BOUNDS[kind](f, {}, duals) for kind, duals in kinds.items()] \
+    return [certificates.BOUNDS[kind](f, duals) for kind, duals in kinds.items()] \
         + [result.lower_bound]
 
 
@@ -552,7 +552,7 @@ def test_labels_are_points_of_the_relaxation(problem):
 def test_the_eigenvalue_bound_holds_for_any_t(problem):
     f, best = PROBLEMS[problem], optimum(problem)
     for t in [0.0, *10.0 ** np.random.default_rng(6).uniform(-8, 8, 30), 1e12, math.nan, -3.0]:
-        assert certificates.eig_bound(f, {}, {"t": t}) <= best + 1e-12
+        assert certificates.eig_bound(f, {"t": t}) <= best + 1e-12
 
 
 # ---------------------------------------------------------------- stated twice
@@ -787,9 +787,9 @@ def test_bounds_hold_on_random_instances_for_any_t():
             continue
         f = draw(seed).problem()
         slack = 1e-9 * max(1e-3, abs(values.min()))
-        assert certificates.trivial_bound(f, {}, {}) <= values.min() + slack
+        assert certificates.trivial_bound(f, {}) <= values.min() + slack
         for t in [0.0, *10.0 ** rng.uniform(-3, 3, 4), 1e9]:
-            assert certificates.eig_bound(f, {}, {"t": t}) <= values.min() + slack, (seed, t)
+            assert certificates.eig_bound(f, {"t": t}) <= values.min() + slack, (seed, t)
 
 
 def test_infeasible_draws_raise_and_brute_force_agrees():

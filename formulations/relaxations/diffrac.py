@@ -20,6 +20,7 @@ class DiffracRelaxation(Partition):
     """
 
     kind: ClassVar[str] = "diffrac"
+    rank: ClassVar[float] = 60
     paper = "Bach and Harchaoui (2007), DIFFRAC, section 3"
     tightness: ClassVar[str] = "the relaxation of DIFFRAC; never better than partition"
 

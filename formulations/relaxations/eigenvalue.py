@@ -44,6 +44,7 @@ class Eigenvalue(Relaxation):
     """
 
     kind: ClassVar[str] = "eig"
+    rank: ClassVar[float] = 10
     paper = "Donath and Hoffman (1973); Rendl and Wolkowicz (1995)"
     tightness: ClassVar[str] = "one eigenvalue; the gap is often most of the objective"
 
@@ -134,7 +135,7 @@ class Eigenvalue(Relaxation):
         return lq.expand(rounded(lq, free, shifted, np.random.default_rng(0)))
 
     def bound(self, duals: dict[str, Any]) -> float:
-        return certificates.eig_bound(self.problem, {}, duals)
+        return certificates.eig_bound(self.problem, duals)
 
     def offer(self, kind: type[Any]) -> Any:
         if kind is Bounded:

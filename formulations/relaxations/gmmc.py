@@ -27,6 +27,7 @@ class GMMC(Lifted):
     """
 
     kind: ClassVar[str] = "gmmc"
+    rank: ClassVar[float] = 80
     paper = "Valizadegan and Jin (2006)"
     tightness: ClassVar[str] = "never better than lifted, and a bound only for slack <= 1/2"
     default_solver: ClassVar[str] = "Conic"

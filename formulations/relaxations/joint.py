@@ -33,6 +33,7 @@ class XuMMC(Relaxation):
     """
 
     kind: ClassVar[str] = "mmc"
+    rank: ClassVar[float] = 110
     of: ClassVar[type[Capability]] = LiftedMargin
     paper = "Xu, Neufeld, Larson and Schuurmans (2005)"
     tightness: ClassVar[str] = "of the value of lifted, and dearer; for teaching"
@@ -196,6 +197,7 @@ class JointMMC(XuMMC):
     """The problem of Xu et al. with all triangle inequalities on Y: of three samples two agree."""
 
     kind: ClassVar[str] = "joint"
+    rank: ClassVar[float] = 120
     paper = "ours; triangles of Helmberg and Rendl (1998)"
     tightness: ClassVar[str] = "with triangle cuts; a third to two thirds of the gap of lifted"
     cuts: ClassVar[bool] = True

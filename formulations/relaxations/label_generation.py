@@ -37,6 +37,7 @@ class LGMMC(XuMMC):
     """
 
     kind: ClassVar[str] = "lg"
+    rank: ClassVar[float] = 130
     paper = "Li, Tsang, Kwok and Zhou (2009), without their balance of labels"
     tightness: ClassVar[str] = "above joint in value, but proves no more than mmc; for teaching"
     default_solver: ClassVar[str] = "LabelGeneration"

@@ -40,6 +40,7 @@ class Lifted(Relaxation):
     """
 
     kind: ClassVar[str] = "lifted"
+    rank: ClassVar[float] = 90
     of: ClassVar[type[Capability]] = LiftedMargin
     paper = "ours; for k = 2 of the value of Xu et al. (2005) without balance"
     tightness: ClassVar[str] = "the lifted margin; tight for large beta, loose for small"
@@ -100,7 +101,7 @@ class Lifted(Relaxation):
 
     def _filled(self, c: Ints, V: Floats, rng: np.random.Generator) -> Ints:
         """Labels with the samples nearest to what small clusters have, where there is a floor."""
-        least, c = max(1, int(getattr(self.problem, "least", 1))), c.copy()
+        least, c = self.problem.offer(self.of).least, c.copy()
         for h in range(self.n_clusters):
             while (c == h).sum() < least:
                 sizes = np.bincount(c, minlength=self.n_clusters)

@@ -32,6 +32,7 @@ class MaxCut(LiftedRelaxation):
     """
 
     kind: ClassVar[str] = "sdp"
+    rank: ClassVar[float] = 20
     paper = "Goemans and Williamson (1995), with a balance"
     tightness: ClassVar[str] = "the max-cut relaxation; a gap of several per cent"
     default_solver: ClassVar[str] = "InteriorPoint"
@@ -101,6 +102,7 @@ class MaxCutTriangles(MaxCut):
     """
 
     kind: ClassVar[str] = "sdp+cuts"
+    rank: ClassVar[float] = 30
     paper = "Helmberg and Rendl (1998); Malick and Roupin (2013)"
     tightness: ClassVar[str] = "with triangle cuts; a gap of a per cent or so, often none"
     default_solver: ClassVar[str] = "RegularizedDual"

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 
 from mmcopt.bounds.multi_kernel_lift import KernelLift, correlation, kernel_lift, norm
-from mmcopt.capabilities import Capability, KernelMargin, Program
+from mmcopt.capabilities import Capability, CutRisk, KernelMargin, Program
 from mmcopt.formulations.mkc import MKC
 from mmcopt.formulations.relaxations.lifted import Lifted
 from mmcopt.kernels import Gaussian, Linear, Polynomial
@@ -38,6 +38,7 @@ class MKCLift(Lifted):
     """
 
     kind: ClassVar[str] = "mkc"
+    rank: ClassVar[float] = 100
     of: ClassVar[type[Capability]] = KernelMargin
     paper = "ours; for one kernel the value of Lifted"
     tightness: ClassVar[str] = "the lifted margin of several kernels; tight for small C"
@@ -46,7 +47,8 @@ class MKCLift(Lifted):
 
     @classmethod
     def refuses(cls, problem: Any) -> str | None:
-        if problem.offer(cls.of) is None and getattr(problem, "blocks", None):
+        cuts = problem.offer(CutRisk)
+        if problem.offer(cls.of) is None and cuts is not None and cuts.blocks:
             return ("it is for the hinge loss and scores without a balance of their own: use "
                     "loss=None and center=True.")
         return super().refuses(problem)

@@ -25,6 +25,7 @@ class Partition(LiftedRelaxation):
     """
 
     kind: ClassVar[str] = "partition"
+    rank: ClassVar[float] = 40
     paper = "Frieze and Jerrum (1997); Karisch and Rendl (1998)"
     tightness: ClassVar[str] = "the partition relaxation; a gap of a few per cent"
     default_solver: ClassVar[str] = "RegularizedDual"
@@ -111,6 +112,7 @@ class PartitionCuts(Partition):
     """
 
     kind: ClassVar[str] = "partition+cuts"
+    rank: ClassVar[float] = 50
     paper = "Groetschel and Wakabayashi (1990); Chopra and Rao (1993)"
     tightness: ClassVar[str] = "with triangles and cliques; often tight for small n"
     cuts: ClassVar[bool] = True

@@ -10,7 +10,7 @@ import numpy as np
 from mmcopt.bounds.labels_from_matrix import kmeans
 from mmcopt.bounds.relaxation import Relaxation
 from mmcopt.capabilities import LabelQuadratic, Program
-from mmcopt.errors import BackendError
+from mmcopt.errors import BackendError, DataError
 from mmcopt.formulations.diffrac import Diffrac
 from mmcopt.formulations.least_squares import LeastSquares
 from mmcopt.linalg import UNIT, proved_psd_shift
@@ -41,6 +41,7 @@ class PengWei(Relaxation):
     """
 
     kind: ClassVar[str] = "peng-wei"
+    rank: ClassVar[float] = 70
     paper = "Peng and Wei (2007)"
     tightness: ClassVar[str] = "bounds kernel k-means, not this problem; for starts and comparison"
     bounds_problem: ClassVar[bool] = False
@@ -48,8 +49,8 @@ class PengWei(Relaxation):
     @classmethod
     def refuses(cls, problem: Any) -> str | None:
         reason = super().refuses(problem)
-        if reason is None and not (hasattr(type(problem), "K") or "K" in vars(problem)):
-            return f"it needs a kernel matrix K, which {type(problem).__name__} does not have."
+        if reason is None and problem.offer(LabelQuadratic).kernel is None:
+            return f"it needs a kernel matrix, which {type(problem).__name__} does not offer."
         if reason is None and problem.n_clusters < 2:
             return "with one cluster there is one labeling, and nothing to relax."
         return reason
@@ -65,7 +66,10 @@ class PengWei(Relaxation):
     @cached
     def K(self) -> Any:
         """The kernel matrix of the problem."""
-        K = np.asarray(self.problem.K, dtype=np.float64)
+        K = np.asarray(self.problem.offer(LabelQuadratic).kernel(), dtype=np.float64)
+        if K.shape != (self.n, self.n):
+            raise DataError(f"PengWei: the kernel that {type(self.problem).__name__} offers must "
+                            f"have shape ({self.n}, {self.n}), one row a sample; got {K.shape}.")
         return (K + K.T) / 2
 
     # ------------------------------------------------------------ points and bounds
@@ -200,8 +204,8 @@ class PengWei(Relaxation):
         ))
 
     def _kernel_words(self) -> str:
-        words = getattr(self.problem, "kernel_words", None)
-        return "as given" if words is None else str(words())
+        words = self.problem.offer(LabelQuadratic).kernel_words
+        return words() if callable(words) else str(words)
 
     @classmethod
     def examples(cls) -> list[Self]:

@@ -43,6 +43,7 @@ class XuSchuurmans(Relaxation):
     """
 
     kind: ClassVar[str] = "xu-schuurmans"
+    rank: ClassVar[float] = 140
     of: ClassVar[type[Capability]] = LiftedMargin
     paper = "Xu and Schuurmans (2005), for the mean of the slacks"
     tightness: ClassVar[str] = "below 0 but for large beta, and 0 is trivial; for teaching"

@@ -31,10 +31,10 @@ MALFORMED = (ValueError, IndexError, KeyError, TypeError, AttributeError, Arithm
              RuntimeError, np.linalg.LinAlgError)
 EIG_DENSE = 3000  # rows up to which the eigenvalue bound is attached to every result
 
-Bound = Callable[[Any, dict[str, Any], dict[str, Any]], float]
+Bound = Callable[[Any, dict[str, Any]], float]
 
 
-def eig_bound(f: Any, options: dict[str, Any], duals: dict[str, Any]) -> float:
+def eig_bound(f: Any, duals: dict[str, Any]) -> float:
     """Eigenvalue bound of a `LabelQuadratic`, valid for any t >= 0.
 
     With M_ij = [c_i = c_j] over nodes of weights w, n = 1'w and D = diag(w), the matrix
@@ -85,33 +85,23 @@ def _scaled(lq: LabelQuadratic, t: float) -> Any:
     return W / np.outer(root, root) - t * np.outer(root, root)
 
 
-def trivial_bound(f: Any, options: dict[str, Any], duals: dict[str, Any]) -> float:
+def trivial_bound(f: Any, duals: dict[str, Any]) -> float:
     """The formulation's own bound that needs no dual point."""
     bound = f.offer(LabelQuadratic).trivial_bound
     return -math.inf if bound is None else float(bound)
 
 
-def enumeration_bound(f: Any, options: dict[str, Any], duals: dict[str, Any]) -> float:
+def enumeration_bound(f: Any, duals: dict[str, Any]) -> float:
     """The minimum over all labelings, less the rounding of the objective."""
-    lq = f.offer(LabelQuadratic)
-    if enumeration.count_labelings(lq) > enumeration.LIMIT:
-        return -math.inf
-    best, _ = enumeration.minimum(lq)
-    return best - rounding(lq)
+    return enumeration.lower(f.offer(LabelQuadratic), enumeration.LIMIT)
 
 
-def rounding(lq: LabelQuadratic) -> float:
-    """Bound on the rounding error of an objective value."""
-    total = float(np.abs(lq.matrix.dense()).sum())
-    return (lq.n + 4) * UNIT * (abs(lq.constant) + lq.scale * total)
-
-
-def own_bound(f: Any, options: dict[str, Any], duals: dict[str, Any]) -> float:
+def own_bound(f: Any, duals: dict[str, Any]) -> float:
     """The bound that the formulation itself computes from a dual point of its own."""
     return float(f.offer(Bounded).bound(duals))
 
 
-def branching_bound(f: Any, options: dict[str, Any], duals: dict[str, Any]) -> float:
+def branching_bound(f: Any, duals: dict[str, Any]) -> float:
     """The bound of a branch-and-bound tree, recomputed leaf by leaf."""
     return tree_bound(f.offer(LabelQuadratic), duals)
 
@@ -125,7 +115,7 @@ def bound_of(f: Any, certificate: Certificate) -> float:
     if certificate.kind in BOUNDS:
         if certificate.options:
             raise ValueError(f"a {certificate.kind} certificate has no options")
-        return BOUNDS[certificate.kind](f, certificate.options, certificate.duals)
+        return BOUNDS[certificate.kind](f, certificate.duals)
     relaxed = relaxations()[certificate.kind](f, **certificate.options)
     if not relaxed.bounds_problem:
         raise ValueError(f"{certificate.kind} does not bound {type(f).__name__}")

@@ -52,18 +52,10 @@ def leaf_bound(lq: LabelQuadratic, decisions: list[Decision], duals: Duals) -> f
     try:
         small = decided(lq, decisions)
         if "enumerated" in duals:
-            if enumeration.count_labelings(small) > ENUMERATED:
-                return -math.inf
-            return enumeration.minimum(small)[0] - value_margin(small)
+            return enumeration.lower(small, ENUMERATED)
         return lift_of(small).lower(duals)
     except InfeasibleError:
         return math.inf
-
-
-def value_margin(lq: LabelQuadratic) -> float:
-    """Bound on the rounding error of a value."""
-    total = float(np.abs(lq.matrix.dense()).sum())
-    return float((lq.n + 4) * 2.0**-53 * (abs(lq.constant) + lq.scale * total))
 
 
 def tree_bound(lq: LabelQuadratic, tree: dict[str, Any]) -> float:
@@ -77,24 +69,49 @@ def tree_bound(lq: LabelQuadratic, tree: dict[str, Any]) -> float:
     pairs = [(int(i), int(j)) for i, j in np.asarray(tree["pair"]).reshape(-1, 2)]
     same = [bool(s) for s in tree["same"]]
     duals = list(tree["duals"])
-    if not (len(parent) == len(pairs) == len(same) == len(duals) >= 1) or parent[0] != -1:
+    if not (len(parent) == len(pairs) == len(same) == len(duals)) \
+            or not all(0 <= i < lq.n for pair in pairs[1:] for i in pair):
         raise ValueError("the tree is malformed")
-    children: list[list[int]] = [[] for _ in parent]
+    children = families(parent)
     paths: list[list[Decision]] = [[]]
     for v in range(1, len(parent)):
-        if not 0 <= parent[v] < v or not all(0 <= i < lq.n for i in pairs[v]):
-            raise ValueError("the tree is malformed")
-        children[parent[v]].append(v)
         paths.append([*paths[parent[v]], (*pairs[v], same[v])])
-    bound = [-math.inf] * len(parent)
-    for v in reversed(range(len(parent))):
-        if duals[v] is not None:
-            bound[v] = leaf_bound(lq, paths[v], duals[v])
+    own = [-math.inf if given is None else leaf_bound(lq, path, given)
+           for path, given in zip(paths, duals, strict=True)]
+    for v, kids in enumerate(children):
+        a, b = kids if len(kids) == 2 else (v, v)
+        if not (set(pairs[a]) == set(pairs[b]) and len(set(pairs[a])) == 2 and same[a] != same[b]):
+            children[v] = []  # they prove nothing of their parent
+    return folded(children, own)[0]
+
+
+def families(parent: list[int]) -> list[list[int]]:
+    """The children of each node of a tree whose parents come before their children."""
+    if not parent or parent[0] != -1:
+        raise ValueError("the tree is malformed")
+    children: list[list[int]] = [[] for _ in parent]
+    for v, above in enumerate(parent[1:], start=1):
+        if not 0 <= above < v:
+            raise ValueError("the tree is malformed")
+        children[above].append(v)
+    return children
+
+
+def folded(children: list[list[int]], own: list[float], closing: list[float] | None = None,
+           beside: list[float] | None = None) -> list[float]:
+    """Bounds of all nodes from their leaves up, where children cover their parent.
+
+    A node has the better of its ``own`` bound and of the least of what it is made of: what was
+    split off ``beside`` it, and the rest, which its children or a bound of its end (``closing``)
+    cover.
+    """
+    bound = list(own)
+    for v in reversed(range(len(children))):
+        rest = -math.inf if closing is None else closing[v]
         if children[v]:
-            a, b = children[v] if len(children[v]) == 2 else (v, v)
-            if set(pairs[a]) == set(pairs[b]) and len(set(pairs[a])) == 2 and same[a] != same[b]:
-                bound[v] = max(bound[v], min(bound[a], bound[b]))
-    return bound[0]
+            rest = max(rest, min(bound[child] for child in children[v]))
+        bound[v] = max(bound[v], rest if beside is None else min(rest, beside[v]))
+    return bound
 
 
 # ---------------------------------------------------------------- duals of children

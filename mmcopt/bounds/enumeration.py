@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt.capabilities import LabelQuadratic
+from mmcopt.linalg import UNIT
 from mmcopt.types import Ints
 
 CHUNK = 4096
@@ -83,3 +84,14 @@ def minimum(lq: LabelQuadratic, deadline: float = np.inf) -> tuple[float, Ints |
         if v[i] < best:
             best, labels = float(v[i]), rows[i]
     return best, labels
+
+
+def rounding(lq: LabelQuadratic) -> float:
+    """Bound on the rounding error of an objective value."""
+    total = float(np.abs(lq.matrix.dense()).sum())
+    return (lq.n + 4) * UNIT * (abs(lq.constant) + lq.scale * total)
+
+
+def lower(lq: LabelQuadratic, most: int) -> float:
+    """The minimum less its rounding: a bound, minus infinity beyond ``most`` labelings."""
+    return -np.inf if count_labelings(lq) > most else minimum(lq)[0] - rounding(lq)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from mmcopt.bounds.decision_tree import Decision, leaf_bound
+from mmcopt.bounds.decision_tree import Decision, families, folded, leaf_bound
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.errors import DataError
 from mmcopt.modeling.result import Result
@@ -88,11 +88,10 @@ def proof_tree(result: Result) -> ProofTree:
     pairs, same = np.asarray(c.duals["pair"]).reshape(-1, 2), [bool(s) for s in c.duals["same"]]
     first = np.arange(lq.n) if lq.groups is None \
         else np.unique(np.asarray(lq.groups), return_index=True)[1]
-    children: list[list[int]] = [[] for _ in parent]
+    children = families(parent)
     paths: list[list[Decision]] = [[]]
     texts = ["all labelings"]
     for v, p in enumerate(parent[1:], start=1):
-        children[p].append(v)
         i, j = map(int, pairs[v])
         paths.append([*paths[p], (i, j, same[v])])
         texts.append(f"{first[i]} and {first[j]} {'together' if same[v] else 'apart'}")
@@ -110,10 +109,7 @@ def _bounds(lq: LabelQuadratic, parent: list[int], children: list[list[int]],
               for path, given in zip(paths, duals, strict=True)]
     for v in range(1, len(parent)):  # parents come before their children
         bounds[v] = max(bounds[v], bounds[parent[v]])
-    for v in reversed(range(len(parent))):
-        if children[v]:
-            bounds[v] = max(bounds[v], min(bounds[child] for child in children[v]))
-    return bounds
+    return folded(children, bounds)
 
 
 def _end(result: Result, bound: float, duals: Any, split: bool) -> str:

@@ -8,6 +8,7 @@ for relaxations that are a `Lift`; a new one of that kind is a statement and a f
 from __future__ import annotations
 
 import dataclasses
+import math
 from abc import abstractmethod
 from typing import Any, ClassVar, Self
 
@@ -29,10 +30,13 @@ class Relaxation(Formulation):
     """A convex problem whose optimal value, and every dual bound, is below that of ``problem``.
 
     Subclasses name their ``kind``, the capability they relax (``of``), and how tight and costly
-    they are; ``bounds_problem`` is false for those that bound a relative of it.
+    they are; ``bounds_problem`` is false for those that bound a relative of it. ``rank`` is their
+    place in lists, which go from cheap to dear in each family; a class without a rank of its own
+    comes last.
     """
 
     kind: ClassVar[str] = ""
+    rank: ClassVar[float] = math.inf
     of: ClassVar[type[Capability]] = LabelQuadratic
     tightness: ClassVar[str] = ""
     bounds_problem: ClassVar[bool] = True

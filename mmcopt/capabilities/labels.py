@@ -28,7 +28,8 @@ class LabelQuadratic(Capability):
     ``fixed`` holds given labels (-1: free), ``apart`` the pairs of nodes that may not share a
     cluster. ``groups`` maps the points of whoever made the offer to nodes, when the two differ.
     ``spread`` bounds the eigenvalues of W from below and above; ``trivial`` is a lower bound that
-    costs nothing; ``single`` says that float32 is precise enough for searching.
+    costs nothing; ``single`` says that float32 is precise enough for searching. ``kernel`` makes
+    the kernel matrix of the points, where there is one, for methods that compare with k-means.
 
     >>> import numpy as np
     >>> lq = LabelQuadratic(np.array([[2., 1., 0.], [1., 2., 0.], [0., 0., 1.]]), const=9.0, k=2)
@@ -49,6 +50,8 @@ class LabelQuadratic(Capability):
     spread: tuple[float, float] | None = None
     trivial: float | Callable[[], float] | None = None
     single: bool | Callable[[], bool] = False
+    kernel: Callable[[], Floats] | None = None
+    kernel_words: str | Callable[[], str] = "as given"
 
     def __post_init__(self) -> None:
         W = as_symmetric(self.W)
@@ -220,7 +223,8 @@ class LabelQuadratic(Capability):
         weights = np.bincount(groups, weights=self.weights, minlength=m).astype(np.int64)
         return dataclasses.replace(
             self, W=self.matrix.contract(groups, m, dtype), const=self.constant, weights=weights,
-            fixed=fixed, apart=apart, groups=groups, spread=None, single=dtype == np.float32)
+            fixed=fixed, apart=apart, groups=groups, spread=None, single=dtype == np.float32,
+            kernel=None)
 
     def subset(self, rows: Ints) -> LabelQuadratic:
         """The problem on some of the nodes, size bounds scaled with their share of the weight.
@@ -237,7 +241,7 @@ class LabelQuadratic(Capability):
             self, W=self.matrix.subset(rows), const=0.0, weights=weights, groups=None,
             low=np.maximum(1, np.floor(share * self.low)).astype(np.int64),
             high=np.ceil(share * self.high).astype(np.int64), fixed=self.fixed[rows],
-            apart=apart[(apart >= 0).all(axis=1)], trivial=None)
+            apart=apart[(apart >= 0).all(axis=1)], trivial=None, kernel=None)
 
     def smooth(self, t: float) -> LabelQuadratic:
         """The problem with W replaced by W_t = S (S + t (I - S))^-1, S = W scaled into [0, I].

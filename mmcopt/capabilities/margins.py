@@ -41,7 +41,7 @@ class LiftedMargin(Capability):
     have the largest squares with half of them at each end. For k = 2 all of these are equalities.
 
     Any problem whose points have ``weights(point)``, and an objective of this or more, may offer
-    it.
+    it. Labels that are read off a relaxation have ``least`` samples in each class.
     """
 
     features: Features
@@ -49,6 +49,7 @@ class LiftedMargin(Capability):
     beta: float
     limit: float | None = None
     weights: Callable[[Any], Floats] = np.asarray
+    least: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +58,8 @@ class KernelMargin(Capability):
 
     That is over W_m (k, d_m) and s >= 0 with ``|s|_p <= 1``; t1 >= t2 are the two largest of a
     sample's scores, the sum over ``parts`` of its features times W_m. A problem whose points are
-    fewer may offer it too.
+    fewer may offer it too. Labels that are read off a relaxation have ``least`` samples in each
+    class.
     """
 
     parts: tuple[Features, ...]
@@ -65,6 +67,7 @@ class KernelMargin(Capability):
     beta: float
     p: float
     scale: float
+    least: int = 1
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,7 @@ class KernelDomain(Formulation):
     ``C`` weighs the mean of the losses, in which a sample counts by its share of ``sample_weight``.
     """
 
-    n_clusters: ClassVar[int] = 2
+    n_clusters: int = 2
     weighs: ClassVar[Rule]  # what C may be
 
     def __init__(self, X: Samples, C: float, kernel: Any, sample_weight: Any) -> None:

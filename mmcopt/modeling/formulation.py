@@ -58,12 +58,15 @@ class Formulation(ABC):
 
     A subclass keeps each constructor argument as an attribute of the same name; `params`,
     `replace`, saving and `fingerprint` are built on that. It states the problem, evaluates points,
-    and offers capabilities to solvers.
+    and offers capabilities to solvers. Where it has labels, ``n`` and ``n_clusters`` say how many
+    samples and clusters there are.
     """
 
     paper: ClassVar[str] = ""
     default_solver: ClassVar[str] = ""
 
+    n: int
+    n_clusters: int
     _cache: dict[str, Any]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

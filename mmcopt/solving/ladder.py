@@ -16,7 +16,7 @@ import numpy as np
 
 from mmcopt import registry
 from mmcopt.bounds import enumeration
-from mmcopt.bounds.certificates import certified, cheap_bound, evaluate, rounding
+from mmcopt.bounds.certificates import certified, cheap_bound, evaluate
 from mmcopt.capabilities import KernelMargin, LabelQuadratic, LiftedMargin
 from mmcopt.errors import BackendError, ResourceError
 from mmcopt.modeling import Formulation
@@ -82,6 +82,9 @@ class _Climb:
             self.labels, self.value = point, value
 
 
+Level = Callable[[_Climb], None]
+
+
 def tighten(result: Result, *, time_limit: float | None = None, improve: bool = True,
             progress: Watch | bool | None = None) -> Result:
     """Raise the bound of a result as far as ``time_limit`` seconds allow.
@@ -129,15 +132,16 @@ def certify(problem: Formulation, labels: Labels, *, time_limit: float | None = 
                    progress=progress)
 
 
-def _levels(f: Any) -> list[Callable[[_Climb], None]] | None:
+def _levels(f: Any) -> list[Level] | None:
     """The levels that fit a problem, in order; None where nothing is known to climb."""
     lq = f.offer(LabelQuadratic)
     if lq is None:
         if f.offer(KernelMargin) is not None and f.n <= KERNELS:
-            return [_kernels]
+            return [_by_default("mkc")]
         if f.offer(LiftedMargin) is None:
             return None
-        return [_lifted, _joint] if "joint" in f.relaxations().kinds and f.n <= JOINT else [_lifted]
+        dear = f.n <= JOINT and "joint" in f.relaxations().kinds
+        return [_by_default(kind) for kind in (["lifted", "joint"] if dear else ["lifted"])]
     if lq.k < 2:
         return []
     if enumeration.count_labelings(lq) <= MAX_LABELINGS:
@@ -151,7 +155,7 @@ def _enumerated(climb: _Climb) -> None:
     f = climb.result.formulation
     lq = f.offer(LabelQuadratic)
     value, nodes = enumeration.minimum(lq, climb.deadline)
-    if nodes is not None and value < climb.value - rounding(lq):
+    if nodes is not None and value < climb.value - enumeration.rounding(lq):
         climb.found(lq.expand(nodes))
     if value != -math.inf:
         climb.result = certified(climb.result, "enumeration", {})
@@ -176,22 +180,13 @@ def _dual(climb: _Climb) -> None:
     _relaxed(climb, relaxed, registry.solver("RegularizedDual")(**LARGE))
 
 
-def _lifted(climb: _Climb) -> None:
-    """The lifted margin of a hinge problem, for the balance that it declares."""
-    relaxed = climb.result.formulation.relax("lifted")
-    _relaxed(climb, relaxed, resolve_solver(None, relaxed), None)
+def _by_default(kind: str) -> Level:
+    """The relaxation of that kind, by its default solver: a level of hinge problems."""
+    def level(climb: _Climb) -> None:
+        relaxed = climb.result.formulation.relax(kind)
+        _relaxed(climb, relaxed, resolve_solver(None, relaxed), None)
 
-
-def _joint(climb: _Climb) -> None:
-    """Labels lifted beside the weights, with triangles; for two clusters."""
-    relaxed = climb.result.formulation.relax("joint")
-    _relaxed(climb, relaxed, resolve_solver(None, relaxed), None)
-
-
-def _kernels(climb: _Climb) -> None:
-    """The lifted margin of several kernels."""
-    relaxed = climb.result.formulation.relax("mkc")
-    _relaxed(climb, relaxed, resolve_solver(None, relaxed), None)
+    return level
 
 
 def _relaxed(climb: _Climb, relaxed: Any, solver: Any, steps: int | None = SEEDED) -> None:

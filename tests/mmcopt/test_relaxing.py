@@ -309,7 +309,7 @@ def test_a_problem_of_ones_own_gets_every_relaxation_and_solver(seating, tmp_pat
         table = f.relaxations()
         assert table.kinds == [k for k in LADDER if k != "peng-wei"
                                and (f.n_clusters == 2 or not k.startswith("sdp"))]
-        assert table["peng-wei"] == "it needs a kernel matrix K, which Tables does not have."
+        assert table["peng-wei"] == "it needs a kernel matrix, which Tables does not offer."
         bounds = {}
         for kind in table.kinds:
             r = f.relax(kind)

@@ -7,7 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 import mmcopt as mm
-from mmcopt.capabilities import MarginRisk
+from mmcopt import registry
+from mmcopt.capabilities import MarginRisk, Subgradient
 from mmcopt.errors import IncompatibleError
 from mmcopt.formulations import CPM3C
 from mmcopt.kernels import Gaussian
@@ -49,6 +50,19 @@ def test_what_does_not_fit_is_refused_in_words():
         mm.solve(CPM3C(X, 3, size_floor=0.5), SGD())
     with pytest.raises(IncompatibleError, match="stop='paper' is a rule of one-class problems"):
         mm.solve(CPM3C(X, 3), SGD(stop="paper"))
+
+
+def test_another_class_of_offer_is_refused_in_words():
+    class Odd(CPM3C):
+        def offer(self, kind):
+            return Subgradient() if kind is Subgradient else super().offer(kind)
+
+    X, _ = blobs()
+    try:
+        assert SGD().refuses(Odd(X, 3)) == ("it knows no way to descend on a Subgradient, only on "
+                                            "DomainRisk and MarginRisk.")
+    finally:
+        del registry._formulations["Odd"]
 
 
 # ---------------------------------------------------------------- the gradient

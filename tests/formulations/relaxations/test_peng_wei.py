@@ -140,6 +140,6 @@ def test_refusals():
         def offer(self, kind):
             return LabelQuadratic(np.eye(3)) if kind is LabelQuadratic else None
 
-    assert PengWei.refuses(Own()) == "it needs a kernel matrix K, which Own does not have."
+    assert PengWei.refuses(Own()) == "it needs a kernel matrix, which Own does not offer."
     f = LeastSquares(X)
     assert PengWei.refuses(f) is None and "K" not in f._cache  # asking builds nothing
