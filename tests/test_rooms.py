@@ -4,14 +4,10 @@ Adding an edge means changing a table below, where a reviewer sees it.
 """
 
 import ast
-import importlib
-import pathlib
 import re
 
 import pytest
-
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-FOLDERS = {"mmcopt": "mmcopt", "mmcopt.formulations": "formulations", "mmcopt.solvers": "solvers"}
+from tree import FILES, ROOT, SIDES, TREES, imports
 
 # From the roof down. A room imports what is below it; those on one line do not import each other.
 ROOMS = (
@@ -33,8 +29,6 @@ ROOMS = (
     ("checks",),
     ("errors", "tables", "tolerances", "types"),
 )
-# Both sides of the house are found by name only, through the registry, when it is first asked.
-SIDES = {"formulations", "solvers"}
 # Methods of convenience: they look up where they are called, never when they are imported.
 DOORS = {
     ("mmcopt.modeling.formulation", "mmcopt.bounds.relaxation"),  # problem.relax(...)
@@ -47,53 +41,6 @@ DOORS = {
     ("mmcopt.solving.solver", "mmcopt.solving.driver"),  # solver.solve(problem)
 }
 MOST_ENTRIES = 28  # side by side in mmcopt/, each explained by its name
-
-
-def module_files() -> dict[str, pathlib.Path]:
-    """Every module of the package by its dotted name, each file once."""
-    files = {}
-    for package, folder in FOLDERS.items():
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            parts = path.relative_to(ROOT / folder).with_suffix("").parts
-            if package == "mmcopt" and len(parts) > 1 and parts[0] in SIDES:
-                continue  # Pythons before 3.13 follow the links
-            files[".".join((package, *parts)).removesuffix(".__init__")] = path
-    return files
-
-
-FILES = module_files()
-TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in FILES.items()}
-
-
-def imports(name: str, *, lazy: bool) -> set[str]:
-    """Modules of the package that a module imports: when it is imported, or inside functions."""
-    found: set[str] = set()
-
-    def visit(node: ast.AST, inside: bool) -> None:
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
-                continue  # never runs
-            if inside == lazy:
-                found.update(_named(child, name))
-            function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-            visit(child, inside or function)
-
-    visit(TREES[name], False)
-    return found
-
-
-def _named(node: ast.AST, name: str) -> set[str]:
-    """The modules of the package that an import statement names."""
-    if isinstance(node, ast.Import):
-        return {alias.name for alias in node.names} & FILES.keys()
-    if not isinstance(node, ast.ImportFrom):
-        return set()
-    base = node.module or ""
-    if node.level:
-        package = name if FILES[name].name == "__init__.py" else name.rpartition(".")[0]
-        base = importlib.util.resolve_name("." * node.level + base, package)
-    parts = {f"{base}.{alias.name}" for alias in node.names} & FILES.keys()
-    return parts | ({base} & FILES.keys() if len(parts) < len(node.names) else set())
 
 
 NOW = {name: imports(name, lazy=False) for name in FILES}

@@ -8,12 +8,13 @@ import pytest
 import scipy.sparse as sp
 
 import mmcopt as mm
-from mmcopt import modeling, registry
+from mmcopt import registry
 from mmcopt.constraints import Known, MustLink, Sizes
 from mmcopt.errors import IncompatibleError, ParameterError
 from mmcopt.formulations import LeastSquares
 from mmcopt.kernels import Gaussian, Linear
 from mmcopt.modeling import Formulation, Statement
+from mmcopt.modeling import formulation as modeling
 
 X = np.random.default_rng(0).standard_normal((30, 2))
 F = LeastSquares(X, 3, kernel=Gaussian(width=0.5))

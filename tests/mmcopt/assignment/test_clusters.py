@@ -8,6 +8,7 @@ import pytest
 import mmcopt as mm
 from mmcopt import assignment
 from mmcopt.assignment import Domain, complete, equilibrium, graph, level_tree, neighbour_gamma
+from mmcopt.assignment.domain import joined
 from mmcopt.errors import DataError, ParameterError
 from mmcopt.formulations import OneClassHinge
 from mmcopt.kernels import Gaussian, Laplacian, Polynomial, Precomputed
@@ -333,7 +334,7 @@ def test_the_tree_cut_at_zero_is_the_graph():
     _, _, r = shape(MOONS, None, 1.0)
     found = level_tree(r, min_size=1)
     kept = found.tree.edges[found.tree.heights >= -0.01]
-    parts = assignment.joined(len(found.labels), *kept.T)
+    parts = joined(len(found.labels), *kept.T)
     assert same_partition(parts, graph(r).labels)
 
 

@@ -12,7 +12,8 @@ from mmcopt.bounds.decision_tree import tree_bound
 from mmcopt.errors import DataError
 from mmcopt.formulations import LeastSquares
 from mmcopt.modeling.result import Certificate
-from mmcopt.plot import SHORT, plot_tree
+from mmcopt.plot import plot_tree
+from mmcopt.plot.results import SHORT
 from mmcopt.solvers import BruteForce
 
 ENUMERATED = {"enumerated": np.array(1)}

@@ -63,9 +63,9 @@ def test_automatic_lambda_is_the_most_central_of_the_path(iris, fitted):
 
 
 def test_large_data_get_landmarks_and_a_plain_lambda(monkeypatch, iris):
-    monkeypatch.setattr("mmcopt.estimators.DENSE_LIMIT", 100)
-    monkeypatch.setattr("mmcopt.estimators.RANK", 30)
-    monkeypatch.setattr("mmcopt.estimators.PATH_LIMIT", 100)
+    monkeypatch.setattr("mmcopt.estimators.least_squares.DENSE_LIMIT", 100)
+    monkeypatch.setattr("mmcopt.estimators.least_squares.RANK", 30)
+    monkeypatch.setattr("mmcopt.estimators.least_squares.PATH_LIMIT", 100)
     model = LeastSquaresClustering(3, random_state=0).fit(iris[0])
     assert model.kernel_ == Gaussian(width=1.0).nystroem(30)
     assert model.lam_ == 0.1

@@ -14,7 +14,7 @@ from mmcopt.errors import BackendError, IncompatibleError, ParameterError
 from mmcopt.formulations import LeastSquares
 from mmcopt.modeling.result import Status
 from mmcopt.solvers import Memetic, Shaking, SteepestDescent, Tabu
-from mmcopt.solving import Budget, Progress, Solver, run
+from mmcopt.solving import Budget, Progress, Solver, run, runs
 
 PROBLEM = LeastSquares.examples()[1]
 X = np.random.default_rng(0).standard_normal((60, 2))
@@ -398,8 +398,8 @@ def test_a_plain_class_without_hyper_parameters_is_a_solver(scratch):
 
 def test_a_bound_of_zero_is_not_lost_to_a_smaller_one():
     best = solving.Run(np.inf, None, Status.CONVERGED, 0)
-    solving._keep(best, Progress(None, 1, 5.0, lower_bound=0.0))
-    solving._keep(best, Progress(None, 2, 4.0, lower_bound=-1.0))
+    runs._keep(best, Progress(None, 1, 5.0, lower_bound=0.0))
+    runs._keep(best, Progress(None, 2, 4.0, lower_bound=-1.0))
     assert (best.value, best.point, best.lower_bound) == (4.0, 2, 0.0)
 
 
