@@ -102,6 +102,7 @@ class Conic(Solver):
     """
 
     needs: ClassVar[tuple[type[Capability], ...]] = (ConvexProgram,)
+    promised_gap: ClassVar[float] = 1e-6
     keeps_last: ClassVar[bool] = True
 
     backend: str = field(default="Clarabel", kw_only=False,

@@ -70,6 +70,7 @@ class CuttingPlane(Solver):
     """
 
     needs: ClassVar[tuple[type[Capability], ...]] = (CutRisk,)
+    promised_gap: ClassVar[float] = 1e-6
 
     cut: str = hyper("pair", choice("pair", "paper"), "which cuts")
     order: str = hyper("planes", choice("planes", "cccp"), "which loop is the outer one")

@@ -94,6 +94,7 @@ class DualCoordinate(Solver):
     """
 
     needs: ClassVar[tuple[type[Capability], ...]] = (BoxDual,)
+    promised_gap: ClassVar[float] = 1e-3
     keeps_last: ClassVar[bool] = True
 
     tol: float = hyper(1e-3, real(0, open_low=True), "relative gap at which it stops")

@@ -31,6 +31,7 @@ class Libsvm(Solver):
     """
 
     needs: ClassVar[tuple[type[Capability], ...]] = (SimplexDual,)
+    promised_gap: ClassVar[float] = 1e-4
     keeps_last: ClassVar[bool] = True
 
     tol: float = hyper(1e-5, real(0, open_low=True), "LIBSVM's tolerance on its gradient")

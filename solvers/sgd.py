@@ -54,6 +54,7 @@ class SGD(Solver):
     """
 
     needs: ClassVar[tuple[type[Capability], ...]] = (Subgradient,)
+    promised_gap: ClassVar[float] = 1e-2
 
     stop: str = hyper("gap", choice("gap", "paper"), "what ends a run")
     tol: float = hyper(1e-2, real(0, open_low=True), "relative gap, or fall, that ends it")

@@ -44,12 +44,14 @@ class Solver(ABC):
     last point is the answer, not the lowest: that of a method whose points become feasible only in
     the limit. ``small_matrices`` says that it factorises the same matrices over and over, which
     several BLAS threads make slower unless there are many samples.
+    ``promised_gap`` is the relative gap at which it ends on convex problems, by its defaults.
     """
 
     needs: ClassVar[tuple[type[Capability], ...]] = ()
     anytime: ClassVar[bool] = False
     keeps_last: ClassVar[bool] = False
     small_matrices: ClassVar[bool] = False
+    promised_gap: ClassVar[float] = 1e-9
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
