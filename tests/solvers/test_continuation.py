@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import mmcopt as mm
-from mmcopt.errors import ParameterError
 from mmcopt.formulations import LeastSquares
 from mmcopt.solvers import Continuation, KernighanLin, Shaking, SteepestDescent, Tabu
 
@@ -52,17 +51,6 @@ def test_the_end_is_as_good_as_the_best_level_and_polished():
         assert r.objective <= r.history["best"].min() + 1e-12
         again = mm.solve(g, SteepestDescent(), init=r)
         assert again.objective == pytest.approx(r.objective, rel=1e-9)
-
-
-@pytest.mark.parametrize("options, words", [
-    ({"inner": "Tabu"}, "Continuation: inner must be a Solver; got 'Tabu'."),
-    ({"opening": None}, "Continuation: opening must be a Solver; got None."),
-    ({"stages": 0}, "Continuation: stages must be an integer at least 1; got 0."),
-    ({"start": 0.5}, "Continuation: start must be None or a finite number at least 1; got 0.5.")])
-def test_bad_hyper_parameters_are_refused_in_words(options, words):
-    with pytest.raises(ParameterError) as e:
-        Continuation(**options)
-    assert str(e.value) == words
 
 
 def test_inner_searches_keep_their_own_parameters():

@@ -8,7 +8,6 @@ import pytest
 
 import mmcopt as mm
 from mmcopt.capabilities import CutRisk
-from mmcopt.errors import ParameterError
 from mmcopt.formulations import CPM3C, MKC, CrammerSinger
 from mmcopt.kernels import Gaussian, Linear, Polynomial
 from mmcopt.kernels.features import Features
@@ -232,15 +231,6 @@ def test_it_solves_what_offers_separation_and_nothing_else():
     assert "CPM3C" in names and "CrammerSinger" in names and "LeastSquares" not in names
     assert "it needs CutRisk" in CuttingPlane().refuses(mm.formulations.LeastSquares(f.X, 2))
     assert CuttingPlane(cut="paper").refuses(CrammerSinger(f.X, y, 3)).endswith("'pair'.")
-
-
-@pytest.mark.parametrize("options, words", [
-    ({"epsilon": 0.0}, "epsilon must be a finite number above 0"),
-    ({"alpha": -1.0}, "alpha"), ({"max_masters": 0}, "max_masters must be an integer at least 1"),
-    ({"cut": "pairs"}, "cut")])
-def test_bad_parameters_get_a_sentence(options, words):
-    with pytest.raises(ParameterError, match=words):
-        CuttingPlane(**options)
 
 
 @pytest.mark.parametrize("seed", range(6))

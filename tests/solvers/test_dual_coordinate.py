@@ -9,7 +9,6 @@ import pytest
 import mmcopt as mm
 from mmcopt.capabilities import BoxDual
 from mmcopt.compiled.box_ascent import ascend
-from mmcopt.errors import ParameterError
 from mmcopt.formulations import OneClassHinge
 from mmcopt.kernels import Gaussian, Linear, Polynomial
 from mmcopt.modeling.result import Status
@@ -113,10 +112,3 @@ def test_conditions_hold_at_the_optimum():
     f = OneClassHinge(MOONS[:300], C=40.0, kernel=Gaussian(gamma=3.0))
     result = mm.solve(f, DualCoordinate(tol=1e-10), seed=0)
     assert kkt(f, result.point) < 1e-4
-
-
-def test_bad_parameters_get_a_sentence():
-    with pytest.raises(ParameterError, match="tol must be a finite number above 0"):
-        DualCoordinate(tol=0.0)
-    with pytest.raises(ParameterError, match="working_set"):
-        DualCoordinate(working_set=1)

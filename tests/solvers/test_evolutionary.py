@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import mmcopt as mm
-from mmcopt.errors import IncompatibleError, ParameterError
+from mmcopt.errors import IncompatibleError
 from mmcopt.formulations import LeastSquares
 from mmcopt.modeling.result import Status
 from mmcopt.solvers import Evolutionary
@@ -56,14 +56,3 @@ def test_fast_evo_works_on_the_factor_alone(monkeypatch):
     assert mm.metrics.accuracy(Y, r.labels) > 0.9 and r.status is Status.CONVERGED
     with pytest.raises(IncompatibleError, match="40 x 40 entries of W, which is held as a factor"):
         mm.solve(f, Evolutionary())
-
-
-@pytest.mark.parametrize("options, words", [
-    ({"mu": 0}, "Evolutionary: mu must be an integer at least 1; got 0."),
-    ({"nu": 0}, "Evolutionary: nu must be an integer at least 1; got 0."),
-    ({"stop": "never"}, "Evolutionary: stop must be one of 'local', 'paper'; got 'never'."),
-    ({"patience": 0}, "Evolutionary: patience must be a finite number above 0; got 0.")])
-def test_bad_hyper_parameters_are_refused_in_words(options, words):
-    with pytest.raises(ParameterError) as e:
-        Evolutionary(**options)
-    assert str(e.value) == words

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import mmcopt as mm
-from mmcopt.errors import ParameterError
 from mmcopt.formulations import LeastSquares
 from mmcopt.modeling.result import Status
 from mmcopt.solvers import KernighanLin, SteepestDescent
@@ -40,9 +39,3 @@ def test_nothing_free_to_move_is_a_limit_case():
     f = LeastSquares(X[:6], 2, known=dict(enumerate([0, 1, 0, 1, 0, 1])))
     r = mm.solve(f, KernighanLin(), seed=0)
     assert r.labels.tolist() == [0, 1, 0, 1, 0, 1] and r.status is Status.CONVERGED
-
-
-def test_bad_hyper_parameters_are_refused_in_words():
-    with pytest.raises(ParameterError) as e:
-        KernighanLin(patience=0)
-    assert str(e.value) == "KernighanLin: patience must be None or an integer at least 1; got 0."

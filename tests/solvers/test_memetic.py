@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import mmcopt as mm
-from mmcopt.errors import ParameterError
 from mmcopt.formulations import LeastSquares
 from mmcopt.modeling.result import Status
 from mmcopt.solvers import Memetic
@@ -93,17 +92,3 @@ def test_large_problems_start_from_a_sample(kernel, options, monkeypatch):
 def test_two_samples_are_a_limit_case():
     r = mm.solve(LeastSquares(X[:2], 2), Memetic(), seed=0)
     assert sorted(r.labels) == [0, 1]
-
-
-@pytest.mark.parametrize("options, words", [
-    ({"pool": 1}, "Memetic: pool must be an integer at least 2; got 1."),
-    ({"path_share": 1.5},
-     "Memetic: path_share must be a finite number at least 0 and at most 1; got 1.5."),
-    ({"sweeps": 0}, "Memetic: sweeps must be an integer at least 1; got 0."),
-    ({"patience": 0}, "Memetic: patience must be an integer at least 1; got 0."),
-    ({"large": 5}, "Memetic: large must be an integer at least 10; got 5."),
-    ({"sample": 2}, "Memetic: sample must be an integer at least 10; got 2.")])
-def test_bad_hyper_parameters_are_refused_in_words(options, words):
-    with pytest.raises(ParameterError) as e:
-        Memetic(**options)
-    assert str(e.value) == words

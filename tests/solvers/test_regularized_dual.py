@@ -10,7 +10,7 @@ import mmcopt as mm
 from mmcopt.bounds.label_lift import Cuts, Lift, binary_lift
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.constraints import Sizes
-from mmcopt.errors import IncompatibleError, ParameterError
+from mmcopt.errors import IncompatibleError
 from mmcopt.formulations import LeastSquares
 from mmcopt.modeling.result import Status
 from mmcopt.solvers import RegularizedDual, regularized_dual
@@ -201,14 +201,6 @@ def test_a_target_stops_it_at_once():
     assert len(at_once.history) <= 1
     never = mm.solve(f, RegularizedDual(target=best() + 1.0))
     assert never.lower_bound <= best()
-
-
-@pytest.mark.parametrize("options", [
-    {"tol": -1.0}, {"evaluations": 0}, {"start": 0.0}, {"shrink": 0.0}, {"shrink": 1.5},
-    {"floor": 0.0}, {"cuts_per_node": -1.0}, {"patience": 0}, {"target": math.nan}])
-def test_wrong_hyper_parameters(options):
-    with pytest.raises(ParameterError, match="RegularizedDual: "):
-        RegularizedDual(**options)
 
 
 # ---------------------------------------------------------------- starts, limits, stops

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import mmcopt as mm
-from mmcopt.errors import ParameterError
 from mmcopt.formulations import LeastSquares
 from mmcopt.solvers import Shaking
 
@@ -66,13 +65,3 @@ def test_polish_and_rounds_do_something():
 def test_as_many_clusters_as_samples_is_a_limit_case():
     r = mm.solve(LeastSquares(X[:4], 4), Shaking(), seed=0)
     assert sorted(r.labels) == [0, 1, 2, 3]
-
-
-@pytest.mark.parametrize("options, words", [
-    ({"rounds": 0}, "Shaking: rounds must be an integer at least 1; got 0."),
-    ({"rounds": 1.5}, "Shaking: rounds must be an integer at least 1; got 1.5."),
-    ({"polish": None}, "Shaking: polish must be True or False; got None.")])
-def test_bad_hyper_parameters_are_refused_in_words(options, words):
-    with pytest.raises(ParameterError) as e:
-        Shaking(**options)
-    assert str(e.value) == words

@@ -1,10 +1,8 @@
 """The best move each time."""
 
 import numpy as np
-import pytest
 
 import mmcopt as mm
-from mmcopt.errors import ParameterError
 from mmcopt.formulations import LeastSquares
 from mmcopt.solvers import SteepestDescent
 
@@ -41,11 +39,3 @@ def test_swaps_matter_where_sizes_are_tight():
 def test_the_objective_never_rises():
     h = mm.solve(F, SteepestDescent(), seed=1).history["objective"]
     assert (np.diff(h) <= 1e-9).all()
-
-
-def test_bad_hyper_parameters_are_refused_in_words():
-    with pytest.raises(ParameterError) as e:
-        SteepestDescent(swaps="yes")
-    assert str(e.value) == "SteepestDescent: swaps must be True or False; got 'yes'."
-    with pytest.raises(TypeError):
-        SteepestDescent(False)

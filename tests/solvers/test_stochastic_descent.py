@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import mmcopt as mm
-from mmcopt.errors import ParameterError
 from mmcopt.formulations import LeastSquares
 from mmcopt.modeling.result import Status
 from mmcopt.solvers import StochasticDescent
@@ -50,9 +49,3 @@ def test_on_a_large_factor_nothing_is_made_dense(monkeypatch):
             near = r.labels.copy()
             near[j] = d
             assert f.violation(near) > 0 or f.objective(near) >= r.objective * (1 - 1e-5)
-
-
-def test_bad_hyper_parameters_are_refused_in_words():
-    with pytest.raises(ParameterError) as e:
-        StochasticDescent(swaps=1)
-    assert str(e.value) == "StochasticDescent: swaps must be True or False; got 1."
