@@ -204,8 +204,8 @@ class PengWei(Relaxation):
         ))
 
     def _kernel_words(self) -> str:
-        words = self.problem.offer(LabelQuadratic).kernel_words
-        return words() if callable(words) else str(words)
+        lq: LabelQuadratic = self.problem.offer(LabelQuadratic)
+        return lq.kernel_words() if callable(lq.kernel_words) else lq.kernel_words
 
     @classmethod
     def examples(cls) -> list[Self]:
