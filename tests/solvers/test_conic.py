@@ -328,7 +328,7 @@ def test_a_back_end_that_gives_up_is_asked_again(monkeypatch):
         assert result.lower_bound == pytest.approx(literal("MaxCut-0"), abs=1e-4)
         assert result.history["inaccurate"].tolist() == [float(failures > 1)]
         tols = [options["abstol"] for options in asked]
-        assert tols == [1e-7, 1e-7, 1e-6, 1e-5][:failures + 1]
+        assert tols == pytest.approx([1e-7, 1e-7, 1e-6, 1e-5][:failures + 1])
         assert ["kktsolver" in options for options in asked] == [i > 0 for i in range(len(asked))]
     failures = 9
     with pytest.raises(BackendError, match="'solver_error'.*; try a larger tol than 1e-05, or"):
