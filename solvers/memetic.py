@@ -109,7 +109,7 @@ class Memetic(LabelSearch):
     path_share: float = hyper(0.625, real(0, 1), "share of the members made by Continuation")
     sweeps: int = hyper(200, integer(1), "sweeps of the annealed members")
     patience: int = hyper(12, integer(1), "children without a new best after which it stops")
-    large: int = hyper(5000, integer(10), "samples above which no path is followed")
+    large: int = hyper(2500, integer(10), "samples above which no path is followed")
 
     def refuses(self, f: Any) -> str | None:
         lq = f.offer(LabelQuadratic)

@@ -20,6 +20,7 @@ from mmcopt import datasets, metrics
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.formulations import LeastSquares
 from mmcopt.kernels import Gaussian
+from mmcopt.modeling.result import Status
 from mmcopt.registry import solver as named
 from mmcopt.solving import Budget, run
 from mmcopt.solving.factor_search import on_factor, working_factor
@@ -38,8 +39,6 @@ class CpuBudget(Budget):
         return CpuBudget(max_iter, self.deadline, self.stop)
 
     def spent(self, steps):
-        from mmcopt.result import Status
-
         if steps >= self.max_iter:
             return Status.ITERATION_LIMIT
         return Status.TIME_LIMIT if time.process_time() >= self.deadline else None
