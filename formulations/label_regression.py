@@ -174,6 +174,7 @@ class LabelRegression(Formulation):
         """Drop R, which is rebuilt when it is asked for; the kernel matrix stays."""
         self._cache.pop("W", None)
         self._cache.pop("_quadratic", None)
+        self._cache.pop("offers", None)
 
     # ------------------------------------------------------------ capabilities
 

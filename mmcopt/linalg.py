@@ -10,6 +10,7 @@ from mmcopt.errors import BackendError, DataError
 from mmcopt.types import Floats
 
 UNIT = 2.0**-53  # unit round-off of float64
+DENSE = 1500  # rows up to which one eigenvalue to all digits is faster dense than by Lanczos
 
 
 def are_largest(scores: Floats, labels: Floats, slack: Floats | float) -> bool:
@@ -68,20 +69,29 @@ def smallest_eigenvalue(K: Floats) -> float:
 
 def largest_eigenvalue(K: Floats) -> float:
     """Largest eigenvalue of a symmetric array, about; 0 of an empty one."""
-    from scipy.linalg import eigh
-
     n = K.shape[0]
     if n == 0:
         return 0.0
-    if n <= 400:
-        return float(eigh(K, eigvals_only=True, subset_by_index=[n - 1, n - 1])[0])
+    return _dense_largest(K) if n <= DENSE else leading_pair(K, tol=1e-9)[0]
+
+
+def leading_pair(K: Floats, start: Floats | None = None, tol: float = 1e-3) -> tuple[float, Floats]:
+    """Largest eigenvalue of a symmetric array and its vector by Lanczos, from a vector near it."""
     from scipy.sparse.linalg import ArpackError, eigsh
 
-    v0 = np.random.default_rng(0).standard_normal(n)
+    n = K.shape[0]
+    v0 = np.asarray(np.random.default_rng(0).standard_normal(n) if start is None else start)
     try:
-        return float(eigsh(K, k=1, which="LA", v0=v0, tol=1e-9, return_eigenvectors=False)[0])
+        values, vectors = eigsh(K, k=1, which="LA", v0=v0, tol=tol)
+        return float(values[0]), np.asarray(vectors[:, 0])
     except ArpackError:  # as of a matrix of nothing but rounding
-        return float(eigh(K, eigvals_only=True, subset_by_index=[n - 1, n - 1])[0])
+        return _dense_largest(K), v0
+
+
+def _dense_largest(K: Floats) -> float:
+    from scipy.linalg import eigh
+
+    return float(eigh(K, eigvals_only=True, subset_by_index=[len(K) - 1, len(K) - 1])[0])
 
 
 def cholesky_succeeds(A: Floats) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +13,20 @@ from mmcopt.capabilities import LabelQuadratic
 from mmcopt.checks import hyper, integer, optional, real
 from mmcopt.modeling.result import Status
 from mmcopt.solving import Progress
+from mmcopt.solving.factor_search import (
+    FactorBoard,
+    factor_board,
+    factor_start,
+    next_part,
+    on_factor,
+    working_factor,
+)
 from mmcopt.solving.label_search import Board, LabelSearch, new_board, random_state, working_matrix
 
-SWEEPS = 50  # of one driver step
+SWEEPS = 50  # of one driver step, at the most
+CHANGES = 50_000_000  # entries of W that one driver step reads, about, where a tenth moves
 PILOT = (20, 30)  # temperatures of the pilot run, and sweeps at each
+SMALL = 1500  # samples above which the pilot makes fewer sweeps, in proportion to the square
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +37,9 @@ class Annealing(LabelSearch):
     sum_h z_h'W z_h. Where they are not given, a short pilot run finds where the association is
     gained: ``cold`` where 98.5 % of it is, ``hot`` above it where the gain is still steep. Some
     good basins are reached only in this way, others only by `Continuation`. Ends in a local optimum
-    of moves and swaps. A driver step is 50 sweeps of O(n k) plus O(n) a change.
+    of moves and swaps. A driver step is 50 sweeps of O(n k) plus O(n) a change, or fewer on large
+    problems. When W is held as a large factor of rank r, a sweep costs O(n k r), a driver step is a
+    part of one, W is never made dense, and the end is the last state.
 
     Examples
     --------
@@ -40,32 +53,68 @@ class Annealing(LabelSearch):
     0.96
     """
 
+    anytime: ClassVar[bool] = True
+
     sweeps: int = hyper(1000, integer(1), "sweeps over all samples")
     hot: float | None = hyper(None, optional(real(0, open_low=True)), "first temperature")
     cold: float | None = hyper(None, optional(real(0, open_low=True)), "last temperature")
 
-    def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
-        pilot_temperatures(f.offer(LabelQuadratic))
-        return super().begin(f, init, rng)
+    def refuses(self, f: Any) -> str | None:
+        lq = f.offer(LabelQuadratic)
+        return None if lq is not None and lq.k > 1 and on_factor(lq) else super().refuses(f)
 
-    def step(self, f: Any, state: Board, rng: np.random.Generator) -> Progress:
+    def prepare(self, f: Any) -> None:
+        if not on_factor(f.offer(LabelQuadratic)):
+            super().prepare(f)
+
+    def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
+        lq = f.offer(LabelQuadratic)
+        pilot_temperatures(lq)
+        if not on_factor(lq):
+            return super().begin(f, init, rng)
+        progress = factor_start(lq, init, rng)
+        progress.state.rng = random_state(rng)
+        return progress
+
+    def step(self, f: Any, state: Board | FactorBoard, rng: np.random.Generator) -> Progress:
         from mmcopt.compiled import label_moves
 
         lq = f.offer(LabelQuadratic)
         hot, cold = pilot_temperatures(lq)
         schedule = np.geomspace(self.hot or hot, self.cold or cold, self.sweeps)
-        part = schedule[state.count:state.count + SWEEPS]
+        if isinstance(state, FactorBoard):
+            return self._factor_step(lq, state, schedule)
+        sweeps = int(np.clip(CHANGES // (lq.n * lq.n // 10), 1, SWEEPS))
+        part = schedule[state.count:state.count + sweeps]
         gain = label_moves.anneal(working_matrix(lq), state.c, state.G, state.sizes, lq.rules(),
                                   part, state.rng)
-        state.count += SWEEPS
+        state.count += sweeps
         state.gained(lq, gain)
         return state.progress(lq, temperature=float(part[-1]))
 
-    def outcome(self, f: Any, state: Board) -> Status | None:
-        return Status.CONVERGED if state.count >= self.sweeps else None
+    def _factor_step(self, lq: LabelQuadratic, state: FactorBoard,
+                     schedule: NDArray[np.float64]) -> Progress:
+        from mmcopt.compiled import label_moves
 
-    def finish(self, f: Any, state: Board) -> Progress | None:
-        return self.descend(f.offer(LabelQuadratic), state)
+        gain = label_moves.factor_anneal(working_factor(lq), state.c, state.S, state.sizes,
+                                         lq.rules(), next_part(lq, state),
+                                         schedule[state.passes], state.rng)
+        state.value -= lq.scale * gain
+        if state.position >= lq.n:
+            state.position = 0
+            state.passes += 1
+            state.done = state.passes == self.sweeps
+        if state.done:
+            state.value = lq.value(state.c)  # gains in float32 drift
+        return state.progress(lq)
+
+    def outcome(self, f: Any, state: Board | FactorBoard) -> Status | None:
+        done = state.done if isinstance(state, FactorBoard) else state.count >= self.sweeps
+        return Status.CONVERGED if done else None
+
+    def finish(self, f: Any, state: Board | FactorBoard) -> Progress | None:
+        lq = f.offer(LabelQuadratic)
+        return None if isinstance(state, FactorBoard) else self.descend(lq, state)
 
 
 def pilot_temperatures(lq: LabelQuadratic) -> tuple[float, float]:
@@ -76,18 +125,13 @@ def pilot_temperatures(lq: LabelQuadratic) -> tuple[float, float]:
 
 
 def _pilot(lq: LabelQuadratic) -> tuple[float, float]:
-    from mmcopt.compiled import label_moves
-
-    W, rng = working_matrix(lq), np.random.default_rng(0)
-    spread = float(np.sqrt(2 / lq.k * np.mean(np.einsum("ij,ij->i", W, W))))
-    board = new_board(lq, lq.random_labels(rng), rng)
+    rng = np.random.default_rng(0)
+    sweeps = max(2, round(PILOT[1] * min(1.0, (SMALL / lq.n) ** 2)))
+    spread, gain = (_on_factor if on_factor(lq) else _on_entries)(lq, sweeps, rng)
     temperatures: NDArray[np.float64] = np.geomspace(6 * spread, 0.05 * spread, PILOT[0])
     reached = [0.0]
     for T in temperatures:
-        gain = label_moves.anneal(W, board.c, board.G, board.sizes, lq.rules(), np.full(PILOT[1],
-                                                                                        T),
-                                  random_state(rng))
-        reached.append(reached[-1] + gain)
+        reached.append(reached[-1] + gain(T))
     gained = np.array(reached[1:])
     steps = np.diff(reached)
     if gained.max() <= 0:  # nothing to gain: any temperatures will do
@@ -95,3 +139,38 @@ def _pilot(lq: LabelQuadratic) -> tuple[float, float]:
     cold = float(temperatures[np.argmax(gained >= 0.985 * gained.max())])
     steep = float(temperatures[np.argmax(steps >= 0.5 * steps.max())])
     return max(3 * cold, 1.1 * steep), cold
+
+
+def _on_entries(lq: LabelQuadratic, sweeps: int,
+                rng: np.random.Generator) -> tuple[float, Callable[[float], float]]:
+    """The spread of the gains, and a function that anneals at a temperature."""
+    from mmcopt.compiled import label_moves
+
+    W = working_matrix(lq)
+    spread = float(np.sqrt(2 / lq.k * np.mean(np.einsum("ij,ij->i", W, W))))
+    board = new_board(lq, lq.random_labels(rng), rng)
+
+    def gain(T: float) -> float:
+        return float(label_moves.anneal(W, board.c, board.G, board.sizes, lq.rules(),
+                                   np.full(sweeps, T), random_state(rng)))
+
+    return spread, gain
+
+
+def _on_factor(lq: LabelQuadratic, sweeps: int,
+               rng: np.random.Generator) -> tuple[float, Callable[[float], float]]:
+    """The same on a factor."""
+    from mmcopt.compiled import label_moves
+
+    Psi = working_factor(lq)
+    gram = (Psi.T @ Psi).astype(np.float64)
+    spread = float(np.sqrt(2 / lq.k * np.sum(gram**2) / lq.n))
+    board = factor_board(lq, lq.random_labels(rng), rng)
+    order = np.arange(lq.n)
+
+    def gain(T: float) -> float:
+        state = random_state(rng)
+        return sum(float(label_moves.factor_anneal(Psi, board.c, board.S, board.sizes, lq.rules(),
+                                              order, T, state)) for _ in range(sweeps))
+
+    return spread, gain

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,8 @@ class Continuation(LabelSearch):
     >>> round(mm.metrics.adjusted_rand_index(y, result.labels), 2)
     0.96
     """
+
+    anytime: ClassVar[bool] = True
 
     inner: Solver = hyper(Tabu(length=0.5), instance(Solver), "search run at each level")
     opening: Solver = hyper(Tabu(length=2.0), instance(Solver), "search run at the first level")

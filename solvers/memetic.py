@@ -1,7 +1,8 @@
-"""The default search: a pool from a path of smoothed problems, improved by combining members."""
+"""The default search: a pool of partitions from several searches, improved by combining members."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -14,53 +15,82 @@ from mmcopt.metrics import adjusted_rand_index
 from mmcopt.modeling.result import Certificate, Status
 from mmcopt.solvers.annealing import Annealing
 from mmcopt.solvers.continuation import Continuation
+from mmcopt.solvers.shaking import Shaking
 from mmcopt.solvers.stochastic_descent import StochasticDescent
 from mmcopt.solvers.tabu import Tabu
 from mmcopt.solving import Progress, Run, run
+from mmcopt.solving.factor_search import on_factor
 from mmcopt.solving.label_search import ONE_LABELING, LabelSearch, new_board, start_labels
 from mmcopt.types import Ints
 
 SIMILAR = 0.99  # adjusted Rand index above which two members count as the same
+SAME = 1 - 1e-12  # and above which they are
 SMOOTHED = 0.5  # share of the children that begin on a smoothed level
 BLOCK_STARTS = 3  # random starts of the search over blocks, besides the better parent
+BLOCKS = 1000  # intersections of clusters that a child's parents have at the most
 TINY = 4 * enumeration.CHUNK  # labelings up to which all of them are tried
 BETTER = 1e-9  # relative: what counts as an improvement
-LARGE_STAGES = 3  # levels of the path that a problem on a large factor follows
-LARGE_MEMBERS = 3  # samples solved at the first of them, and combined there
+WORK = 400_000_000  # about, scores looked at in a driver step
+QUICK = 1000  # samples up to which members are made so fast that children can wait
+EARLY = 2  # children without a new best before the next member, while the pool grows
+LONGER = 3  # times that the sweeps double where annealing does better than paths
+DEEPER = 3  # children without a new best after which those that follow are polished twice as long
+
+
+@dataclass
+class _Task:
+    """Labels in the making: the searches still to run, each at its level t, and their state."""
+
+    c: Ints
+    stages: list[tuple[float, LabelSearch]]
+    child: bool = False
+    kind: str = ""  # of a member: by what it is made
+    value: float | None = None  # of c, where it is known
+    state: Any = None  # of the search under way
+    board: Any = None  # what the last search on this level left
 
 
 @dataclass
 class _Pool:
-    """Members and their objectives; the best labels met; generations since the last improvement."""
+    """Members and their objectives; the best labels met; what is under way."""
 
     best: Ints
     value: float
     start: Ints | None
     members: list[Ints] = field(default_factory=list)
     values: list[float] = field(default_factory=list)
-    idle: int = 0
-    special: str = ""  # "large" or "tiny" problems take one step, then "done"
+    made: int = 0  # members made, those that were made twice included
+    lowest: dict[str, float] = field(default_factory=dict)  # value of the members of each kind
+    anneals: int = 0  # members annealed
+    idle: int = 0  # children since the last new best
+    task: _Task | None = None
+    tiny: bool = False
+    done: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Memetic(LabelSearch):
-    """Build a pool of good partitions and combine pairs of them, block by block.
+    """Build a pool of good partitions and combine some of them, block by block.
 
-    Most members follow the path of `Continuation`, each from a random level; the others are
-    annealed, because some basins are reached only from one of the two. A child is made from two
-    members whose clusters intersect in a few dozen blocks: one-flip searches agree on such
+    The first members are made by `Shaking` and `Annealing`, which are quick; most of the others
+    follow the path of `Continuation`, each from a random level, unless annealing does better. Some
+    basins are reached only from one of these. A child is made from two or more members whose
+    clusters intersect in a few dozen to a few hundred blocks: one-flip searches agree on such
     micro-groups and err in assembling them, so the blocks are contracted to single nodes and the
-    tiny problem is searched by `Tabu`. Half of the children are assembled on a smoothed level and
-    follow the path down from there, the others on the problem itself; both are polished. A child
-    replaces the member it resembles (adjusted Rand index > .99), or the worst one, when it is
-    better. The search stops after ``patience`` children without a new best; within a time limit it
-    begins again with a new pool until the time is up.
+    small problem is searched by `Tabu`.
+    Half of the children are assembled on a smoothed level and follow the path down from there, the
+    others on the problem itself; all are polished, the longer the longer nothing new was found. A
+    child replaces the member it resembles (adjusted Rand index > .99), or the worst one, when it
+    is better. The search stops after ``patience`` children without a new best; within a time limit
+    it begins again with a new pool until the time is up.
 
-    Problems of at most 16,384 labelings are enumerated, which proves the answer. Problems of more
-    than ``large`` samples are solved on a random ``sample`` first; the others join the cluster that
-    gains most, and the whole is polished. When W is held as a factor this happens at a smoothed
-    level of the path, which is then followed down by passes over the factor. Ends in a local
-    optimum of moves and swaps (of moves, on a factor). A driver step makes one member or one child.
+    On problems of more than 1,000 samples each member is followed by children at once. A path
+    costs some Cholesky factorisations, so above ``large`` samples all members are quick ones. When
+    W is held as a factor of more than 5,000 rows, members are annealed and polished on the factor.
+    Problems of at most 16,384 labelings are enumerated, which proves the answer.
+
+    Ends in a local optimum of moves and swaps (of moves, on a large factor). A driver step makes
+    one member or one child, or a part of one where that takes long.
 
     Examples
     --------
@@ -76,65 +106,70 @@ class Memetic(LabelSearch):
     anytime: ClassVar[bool] = True
 
     pool: int = hyper(8, integer(2), "members of the pool")
-    path_share: float = hyper(0.75, real(0, 1), "share of the members made by Continuation")
+    path_share: float = hyper(0.625, real(0, 1), "share of the members made by Continuation")
     sweeps: int = hyper(200, integer(1), "sweeps of the annealed members")
     patience: int = hyper(12, integer(1), "children without a new best after which it stops")
-    large: int = hyper(4000, integer(10), "samples above which a random sample is solved first")
-    sample: int = hyper(1500, integer(10), "size of that sample")
+    large: int = hyper(2500, integer(10), "samples above which no path is followed")
 
     def refuses(self, f: Any) -> str | None:
-        # A factor of any size is fine: only samples of it are made dense.
         lq = f.offer(LabelQuadratic)
-        if lq is not None and lq.k == 1:
-            return ONE_LABELING
-        return super(LabelSearch, self).refuses(f)
+        if lq is not None and on_factor(lq):  # of any size
+            return ONE_LABELING if lq.k == 1 else None
+        return super().refuses(f)
 
     def prepare(self, f: Any) -> None:
-        if f.offer(LabelQuadratic).n <= self.large:
+        if not on_factor(f.offer(LabelQuadratic)):
             super().prepare(f)
 
     def warm(self, toy: LabelQuadratic) -> None:
         super().warm(toy)
         # Members of so small a problem are alike and have no children: make one of strangers.
         rng = np.random.default_rng(0)
-        combine(toy, toy.random_labels(rng), toy.random_labels(rng), rng)
+        combine(toy, [toy.random_labels(rng), toy.random_labels(rng)], rng)
 
     def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
         lq = f.offer(LabelQuadratic)
         c = start_labels(lq, init, rng)
         state = _Pool(c, lq.value(c), None if init is None else c)
-        if lq.n > self.large:
-            state.special = "large"
-        elif enumeration.count_labelings(lq) <= TINY:
-            state.special = "tiny"
+        state.tiny = enumeration.count_labelings(lq) <= TINY
         return self._progress(lq, state)
 
     def step(self, f: Any, state: _Pool, rng: np.random.Generator) -> Progress:
         lq = f.offer(LabelQuadratic)
-        if state.special == "large":
-            self._large_step(lq, state, rng)
-            state.special = "done"
-        elif state.special == "tiny":
+        if state.tiny:
             nodes = enumeration.minimum(lq)[1]
             self._seen(lq, state, state.best if nodes is None else nodes)
-            state.special = "done"
-        elif len(state.members) < self.pool:
-            c = self._member(lq, state, rng)
-            state.members.append(c)
-            state.values.append(self._seen(lq, state, c))
-        else:
-            self._child(lq, state, rng)
+            state.done = True
+            return self._progress(lq, state)
+        if state.task is None:
+            make = self._member if self._grows(lq, state) else self._child
+            state.task = make(lq, state, rng)
+        for _ in range(max(1, WORK // (lq.n * lq.n * lq.k))):
+            if state.task is None or self._advance(lq, state, state.task, rng):
+                break
         return self._progress(lq, state)
 
+    def _grows(self, lq: LabelQuadratic, state: _Pool) -> bool:
+        """Whether a member is due: where that takes long each is followed by children at once."""
+        early = lq.n > QUICK and len(state.members) > 1
+        return state.made < self.pool and (not early or state.idle >= EARLY)
+
+    def _exhausted(self, state: _Pool) -> bool:
+        if state.made < self.pool:
+            return False
+        return state.idle >= self.patience or max(state.values) == min(state.values)
+
     def outcome(self, f: Any, state: _Pool) -> Status | None:
-        alike = len(state.members) == self.pool and self._spread(state) == 0.0
-        done = state.idle >= self.patience or alike or state.special == "done"
-        return Status.CONVERGED if done else None
+        ends = state.task is None and self._exhausted(state)
+        return Status.CONVERGED if state.done or ends else None
 
     def finish(self, f: Any, state: _Pool) -> Progress | None:
         lq = f.offer(LabelQuadratic)
-        if state.special or not state.members:
+        if state.tiny:
             return None
+        if on_factor(lq):
+            self._seen(lq, state, state.best)  # the value in all digits
+            return self._progress(lq, state)
         # The best label met is a local optimum of moves; it is made one of swaps as well.
         board = new_board(lq, state.best.copy(), np.random.default_rng(0))
         self.descend(lq, board)
@@ -150,120 +185,145 @@ class Memetic(LabelSearch):
 
     # ------------------------------------------------------------ members and children
 
-    def _member(self, lq: LabelQuadratic, state: _Pool, rng: np.random.Generator) -> Ints:
-        index = len(state.members)
-        if index == 0 and state.start is not None:
-            return self._polished(lq, state.start, rng)
-        if index < round(self.path_share * self.pool):
-            path = Continuation(opening=_tabu(lq, 2.0), inner=_tabu(lq, 0.5))
-            return lq.reduce(run(path, lq, None, rng).point)
-        annealed = run(Annealing(sweeps=self.sweeps), lq, None, rng).point
-        return self._polished(lq, lq.reduce(annealed), rng)
+    def _member(self, lq: LabelQuadratic, state: _Pool, rng: np.random.Generator) -> _Task:
+        """Labels to begin with, and the searches that make a member of them."""
+        polish = (1.0, _polish(lq, 0.5))
+        if state.start is not None and state.made == 0:
+            return _Task(state.start, [polish])
+        c = lq.random_labels(rng)
+        kind = self._kind(lq, state)
+        if kind == "path":
+            levels = Continuation().levels(lq)
+            levels = levels[int(rng.integers(len(levels) - 1)):]
+            return _Task(c, [(levels[0], _polish(lq, 2.0)),
+                             *((t, _polish(lq, 0.5)) for t in levels[1:])], kind=kind)
+        if kind == "annealed":
+            sweeps = self.sweeps * 2 ** min(state.anneals, LONGER) if "path" in state.lowest \
+                else self.sweeps
+            state.anneals += 1
+            return _Task(c, [(1.0, Annealing(sweeps=sweeps)), polish], kind=kind)
+        return _Task(c, [polish] if on_factor(lq) else [(1.0, Shaking()), polish], kind=kind)
 
-    def _polished(self, lq: LabelQuadratic, c: Ints, rng: np.random.Generator) -> Ints:
-        return lq.reduce(run(_tabu(lq, 0.5), lq, lq.expand(c), rng).point)
+    def _kind(self, lq: LabelQuadratic, state: _Pool) -> str:
+        """By what the next member is made: shaken first, and then as has turned out well."""
+        index, quick = state.made, self._quick(lq)
+        if on_factor(lq):
+            return "shaken" if index % 2 == 0 else "annealed"
+        if index < quick:
+            # Every third is annealed, but not the first ones, as its pilot run takes long.
+            anneals = (quick - 1 - index) % 3 == 0 and index >= min(2, quick - 1)
+            return "annealed" if anneals else "shaken"
+        path, annealed = (state.lowest.get(k, math.inf) for k in ("path", "annealed"))
+        return "annealed" if annealed < path < math.inf else "path"
 
-    def _child(self, lq: LabelQuadratic, state: _Pool, rng: np.random.Generator) -> None:
+    def _quick(self, lq: LabelQuadratic) -> int:
+        """Number of the members that follow no path; they come first."""
+        return self.pool - (round(self.path_share * self.pool) if lq.n <= self.large else 0)
+
+    def _child(self, lq: LabelQuadratic, state: _Pool, rng: np.random.Generator) -> _Task | None:
         state.idle += 1
-        i, j = rng.choice(self.pool, 2, replace=False)
-        if state.values[j] < state.values[i]:
-            i, j = j, i
+        most = max(2, int(math.log(BLOCKS) / math.log(lq.k)))
+        count = min(int(rng.integers(2, most + 1)), len(state.members))
+        parents = sorted(rng.choice(len(state.members), count, replace=False).tolist(),
+                         key=lambda q: state.values[q])
         path: list[float] = []  # values of t that the child follows down to 1
-        if rng.random() < SMOOTHED:
+        if "path" in state.lowest and rng.random() < SMOOTHED:
             path = Continuation().levels(lq)[:-1]
             path = path[int(rng.integers(len(path))):]
-        c = combine(lq.smooth(path[0]) if path else lq, state.members[i], state.members[j], rng)
-        if c is None:
-            return
-        before = state.value
-        for t in path:
-            c = self._polished(lq.smooth(t), c, rng)
-        c = self._polished(lq, c, rng)
-        value = self._seen(lq, state, c)
-        if state.value < before - BETTER * abs(before):
+        first = lq.smooth(path[0]) if path else lq
+        found = combine(first, [state.members[q] for q in parents], rng)
+        if found is None:
+            return None
+        length = 0.5 * 2.0 ** ((state.idle - 1) // DEEPER)
+        stages = [*((t, _polish(lq, 0.5)) for t in path), (1.0, _polish(lq, length))]
+        return _Task(found[0], stages, child=True, value=found[1])
+
+    def _advance(self, lq: LabelQuadratic, state: _Pool, task: _Task,
+                 rng: np.random.Generator) -> bool:
+        """A step of the search under way; True when it was the last of the last one."""
+        t, search = task.stages[0]
+        level = lq.smooth(t)
+        if task.state is None:
+            start = task.board or _board(level, task.c, task.value, rng)
+            task.state = search.begin(level, start, rng).state
+        elif search.outcome(level, task.state) is None:
+            task.state = search.step(level, task.state, rng).state
+            if t == 1.0 and task.state.value < state.value:
+                state.best, state.value = task.state.c.copy(), task.state.value
+        if search.outcome(level, task.state) is None:
+            return False
+        search.finish(level, task.state)  # which leaves the value in all digits
+        task.board, task.c, task.value = task.state, task.state.c, task.state.value
+        task.state = None
+        task.stages.pop(0)
+        if task.stages and task.stages[0][0] != t:
+            task.board = task.value = None
+        if not task.stages:
+            self._enter(lq, state, task)
+        return not task.stages
+
+    def _enter(self, lq: LabelQuadratic, state: _Pool, task: _Task) -> None:
+        """Take the finished labels into the pool, where they belong there."""
+        state.task = None
+        c = task.c.copy()
+        known = min(state.values, default=math.inf)
+        value = self._seen(lq, state, c, task.value)
+        if task.child and value < known - BETTER * abs(known):
             state.idle = 0
-        alike = [q for q, m in enumerate(state.members) if adjusted_rand_index(m, c) > SIMILAR]
-        q = max(alike or range(self.pool), key=lambda q: state.values[q])
+        likeness = [adjusted_rand_index(m, c) for m in state.members]
+        if not task.child:
+            state.made += 1
+            state.idle = 0
+            state.lowest[task.kind] = min(value, state.lowest.get(task.kind, math.inf))
+            if max(likeness, default=0.0) < SAME:
+                state.members.append(c)
+                state.values.append(value)
+            return
+        alike = [q for q, a in enumerate(likeness) if a > SIMILAR]
+        q = max(alike or range(len(state.members)), key=lambda q: state.values[q])
         if value < state.values[q] - BETTER * abs(value):
             state.members[q], state.values[q] = c, value
 
     @staticmethod
-    def _seen(lq: LabelQuadratic, state: _Pool, c: Ints) -> float:
-        value = lq.value(c)
-        if value < state.value:
+    def _seen(lq: LabelQuadratic, state: _Pool, c: Ints, value: float | None = None) -> float:
+        value = lq.value(c) if value is None else value
+        if value < state.value or np.array_equal(c, state.best):
             state.best, state.value = c.copy(), value
         return value
 
     @staticmethod
-    def _spread(state: _Pool) -> float:
-        return max(state.values) - min(state.values)
-
-    # ------------------------------------------------------------ large problems
-
-    def _large_step(self, lq: LabelQuadratic, state: _Pool, rng: np.random.Generator) -> None:
-        if lq.matrix.is_dense:
-            c = state.best if state.start is not None else self._extended(lq, rng)
-            polish: LabelSearch = _tabu(lq, 0.5)
-        else:
-            c = state.best if state.start is not None else self._followed(lq, rng)
-            polish = StochasticDescent()
-        self._seen(lq, state, lq.reduce(run(polish, lq, lq.expand(c), rng).point))
-
-    def _followed(self, lq: LabelQuadratic, rng: np.random.Generator) -> Ints:
-        """Solve samples of the smoothed problem, combine them, and follow the best path down."""
-        path = Continuation(stages=LARGE_STAGES)
-        levels = path.levels(lq)
-        top = lq.smooth(levels[0])
-        members = [_descended(top, self._extended(top, rng), rng) for _ in range(LARGE_MEMBERS)]
-        for _ in range(LARGE_MEMBERS - 1):
-            i, j = rng.choice(LARGE_MEMBERS, 2, replace=False)
-            child = combine(top, members[i], members[j], rng)
-            if child is not None:
-                members.append(_descended(top, child, rng))
-        c = min(members, key=top.value)
-        for t in levels[1:-1]:
-            c = _descended(lq.smooth(t), c, rng)
-        return c
-
-    def _extended(self, lq: LabelQuadratic, rng: np.random.Generator) -> Ints:
-        """Solve a sample, then let every node join the cluster with which it gains most."""
-        m = min(self.sample, lq.n)
-        held = np.flatnonzero(lq.fixed >= 0)[:m // 2]
-        others = rng.permutation(np.setdiff1d(np.arange(lq.n), held))
-        rows = np.sort(np.concatenate([held, others[:m - held.size]]))
-        inner = Memetic(pool=4, path_share=1.0, patience=self.patience // 3 + 1, large=max(m, 10))
-        part = run(inner, lq.subset(rows), None, rng).point
-        Z = np.zeros((lq.n, lq.k), dtype=lq.dtype)
-        Z[rows, part] = 1.0
-        c = np.argmax(lq.matrix @ Z, axis=1)
-        c[rows] = part
-        return lq.repair(c, rng)
-
-    @staticmethod
     def _progress(lq: LabelQuadratic, state: _Pool) -> Progress:
         return Progress(state, lambda: lq.expand(state.best), state.value,
-                        extras={"members": float(len(state.members)), "idle": float(state.idle)})
+                        extras={"members": float(state.made), "idle": float(state.idle)})
 
 
-def _descended(lq: LabelQuadratic, c: Ints, rng: np.random.Generator) -> Ints:
-    return lq.reduce(run(StochasticDescent(), lq, lq.expand(c), rng).point)
+def _board(lq: LabelQuadratic, c: Ints, value: float | None, rng: np.random.Generator) -> Any:
+    if on_factor(lq):
+        return lq.expand(c)
+    return new_board(lq, lq.repair(c.copy(), rng), rng, value)
 
 
-def _tabu(lq: LabelQuadratic, length: float) -> Tabu:
+def _polish(lq: LabelQuadratic, length: float) -> LabelSearch:
+    if on_factor(lq):
+        return StochasticDescent()
     return Tabu(length=length, tenure=max(5, lq.n // 50), polish=False)
 
 
-def combine(lq: LabelQuadratic, a: Ints, b: Ints, rng: np.random.Generator) -> Ints | None:
-    """The best partition found whose clusters are unions of intersections of those of ``a``, ``b``.
+def combine(lq: LabelQuadratic, parents: list[Ints],
+            rng: np.random.Generator) -> tuple[Ints, float] | None:
+    """The best partition found whose clusters are unions of intersections of the parents' ones.
 
-    None when the two partitions are the same.
+    It comes with its objective. None when the parents are the same.
     """
-    groups = np.unique(a * lq.k + b, return_inverse=True)[1].astype(np.int64).reshape(-1)
+    groups = parents[0]
+    for other in parents[1:]:
+        groups = np.unique(groups * lq.k + other, return_inverse=True)[1].reshape(-1)
+    groups = groups.astype(np.int64)
     m = int(groups.max()) + 1
     if m <= lq.k:
         return None
     small = lq.contract(groups, lq.dtype)
     search = Tabu(length=20.0, tenure=m // 8 + 2, polish=False)
-    starts = [a] + [None] * BLOCK_STARTS
-    tries = [run(search, small, start, rng) for start in starts]
-    return np.asarray(min(tries, key=lambda r: r.value).point)
+    starts = [parents[0]] + [None] * BLOCK_STARTS
+    best = min((run(search, small, start, rng) for start in starts), key=lambda r: r.value)
+    return np.asarray(best.point), best.value

@@ -52,4 +52,5 @@ class SteepestDescent(LabelSearch):
         return Status.CONVERGED if state.done else None
 
     def finish(self, f: Any, state: Board) -> Progress | None:
-        return self.descend(f.offer(LabelQuadratic), state) if self.swaps else None
+        end = self.descend if self.swaps else self.settled
+        return end(f.offer(LabelQuadratic), state)

@@ -68,6 +68,7 @@ class StochasticDescent(LabelSearch):
         return Status.CONVERGED if state.done else None
 
     def finish(self, f: Any, state: Board | FactorBoard) -> Progress | None:
-        if isinstance(state, FactorBoard) or not self.swaps:
+        if isinstance(state, FactorBoard):
             return None
-        return self.descend(f.offer(LabelQuadratic), state)
+        end = self.descend if self.swaps else self.settled
+        return end(f.offer(LabelQuadratic), state)

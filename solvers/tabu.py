@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -37,6 +37,8 @@ class Tabu(LabelSearch):
     0.96
     """
 
+    anytime: ClassVar[bool] = True
+
     length: float = hyper(20.0, real(0, open_low=True), "moves, as a multiple of n")
     tenure: int | None = hyper(None, optional(integer(1)), "steps of rest; None: n/8 + 2, <= 20")
     polish: bool = hyper(True, flag(), "end in a local optimum of moves and swaps")
@@ -61,4 +63,5 @@ class Tabu(LabelSearch):
         return Status.CONVERGED if done else None
 
     def finish(self, f: Any, state: Board) -> Progress | None:
-        return self.descend(f.offer(LabelQuadratic), state) if self.polish else None
+        end = self.descend if self.polish else self.settled
+        return end(f.offer(LabelQuadratic), state)

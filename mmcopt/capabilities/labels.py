@@ -18,6 +18,8 @@ from mmcopt.errors import DataError, InfeasibleError, ParameterError
 from mmcopt.linalg import largest_eigenvalue, smallest_eigenvalue, spd_inverse
 from mmcopt.types import Floats, Ints
 
+SINGLE_FROM = 1000  # nodes above which smoothed problems are made in the working precision
+
 
 @dataclass(frozen=True, eq=False)
 class LabelQuadratic(Capability):
@@ -259,7 +261,8 @@ class LabelQuadratic(Capability):
             out = dataclasses.replace(self, W=self.matrix.smoothed(t, self.dtype), trivial=None)
             self._memo["smooth", t] = out
             return out
-        W = self.matrix.dense()
+        # Single precision where it is enough for searching and saves time worth speaking of.
+        W = self.matrix.dense(self.dtype if self.n > SINGLE_FROM else np.float64)
         low, high = self.spread or (smallest_eigenvalue(W), largest_eigenvalue(W))
         A = W * (-(t - 1.0) / (high - low))
         diagonal = np.diag_indices(self.n)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import inspect
 import json
@@ -53,6 +54,19 @@ def cached(method: Callable[[Any], Any]) -> Any:
     return property(get, doc=method.__doc__)
 
 
+def _once(offer: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Make each offer of an instance once: its solvers ask for it at every step."""
+
+    @functools.wraps(offer)
+    def remembered(self: Formulation, kind: Any) -> Any:
+        offers = self._cache.setdefault("offers", {})
+        if (offer, kind) not in offers:
+            offers.setdefault((offer, kind), offer(self, kind))  # whichever thread was first
+        return offers[offer, kind]
+
+    return remembered
+
+
 class Formulation(ABC):
     """A problem: data, constants and mathematics. It never iterates, and never changes.
 
@@ -71,6 +85,8 @@ class Formulation(ABC):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        if "offer" in cls.__dict__:
+            setattr(cls, "offer", _once(cls.offer))  # noqa: B010 (checkers know offer as declared)
         if not inspect.isabstract(cls) and not cls.__name__.startswith("_"):
             register_formulation(cls)
 
@@ -84,6 +100,12 @@ class Formulation(ABC):
         if name == "_cache":  # made on first use, and again after unpickling
             object.__setattr__(self, "_cache", {})
             return self._cache
+        if name == "n_clusters" and "asked for k" not in self._cache:
+            self._cache["asked for k"] = True  # an offer that asks for it itself has none
+            lq = self.offer(LabelQuadratic)
+            del self._cache["asked for k"]
+            if lq is not None:
+                return lq.k
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     def __getstate__(self) -> dict[str, Any]:
@@ -127,7 +149,11 @@ class Formulation(ABC):
     # ------------------------------------------------------------ optional
 
     def offer(self, kind: type[C]) -> C | None:
-        """A capability of that kind, or None when this instance cannot offer it."""
+        """A capability of that kind, or None when this instance cannot offer it.
+
+        What a subclass returns is kept, so it may be made anew here. A problem that offers
+        `LabelQuadratic` and names no ``n_clusters`` has those of the offer.
+        """
         return None
 
     def from_labels(self, labels: Ints) -> Any:

@@ -9,15 +9,15 @@ import math
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mmcopt.bounds.certificates import cheap_bound
-from mmcopt.checks import integer, optional, real
+from mmcopt.bounds.certificates import bound_seconds, cheap_bound
+from mmcopt.checks import flag, integer, optional, real
 from mmcopt.errors import BackendError, ParameterError
 from mmcopt.modeling import Formulation
 from mmcopt.modeling.result import History, Result, Status
@@ -79,7 +79,7 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
           max_iter: int | None = None, time_limit: float | None = None,
           gap_tol: float = CERTIFIED_GAP,
           callback: Callable[[dict[str, float]], bool | None] | None = None,
-          progress: bool = False) -> Result:
+          progress: bool = False, bound: bool = True) -> Result:
     """Solve a problem and return the best point found, with a bound on how far it can be off.
 
     Parameters
@@ -98,20 +98,23 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
     max_iter : int
         Steps of each restart.
     time_limit : float
-        Seconds in all, preparation and restarts included. Solvers that are ``anytime`` spend all
-        of it.
+        Seconds in all, preparation, restarts and the bound included. Solvers that are ``anytime``
+        spend all of it. A bound that would take more than a third of it is left to `certify`.
     gap_tol : float
         Relative gap at or below which the status is CERTIFIED.
     callback : callable
         Called with each row of the history; a true return value stops the run.
     progress : bool
         Show a progress line.
+    bound : bool
+        Attach a bound also where the solver has proved none; False leaves it to `certify`.
     """
     integer(1).check("solve", "restarts", restarts)
     optional(integer(1)).check("solve", "max_iter", max_iter)
     optional(real(0)).check("solve", "time_limit", time_limit)
     real(0).check("solve", "gap_tol", gap_tol)
     optional(integer(-1)).check("solve", "n_jobs", n_jobs)
+    flag().check("solve", "bound", bound)
     origin = time.perf_counter()
     if not isinstance(problem, Formulation):
         raise ParameterError("solve: problem must be a Formulation such as LeastSquares(X); "
@@ -123,13 +126,18 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
         chosen.prepare(problem)
         prepared = time.perf_counter()
         deadline = math.inf if time_limit is None else origin + time_limit
+        attach = _Bound(bound, bound)
+        if bound and time_limit is not None:
+            reserve = bound_seconds(problem)
+            attach = _Bound(True, 3 * reserve <= time_limit)
+            deadline -= reserve if attach.eigenvalue else 0.0
         budget = Budget(math.inf if max_iter is None else max_iter, deadline)
         endless = chosen.anytime and time_limit is not None and max_iter is None
         with meter(progress, type(chosen).__name__, time_limit) as shown:
             job = _Job(problem, chosen, budget, restarts, endless, init, callback, shown, prepared)
             runs = _all_restarts(job, root, n_jobs or 1)
         stepped = time.perf_counter()
-        result = _finish(problem, chosen, runs, budget, gap_tol)
+        result = _finish(problem, chosen, runs, gap_tol, attach)
     done = time.perf_counter()
     begin = sum(r.begin_seconds for r in runs)
     finish = sum(r.finish_seconds for r in runs)
@@ -164,33 +172,37 @@ def _blas_threads(n_jobs: int | None, single: bool) -> Any:
 def _all_restarts(job: _Job, root: np.random.SeedSequence, n_jobs: int) -> list[Run]:
     runs: list[Run] = []
     while not runs or (job.endless and job.budget.spent(0) is None):
-        seeds = root.spawn(job.restarts)
         first = len(runs)
         if n_jobs == 1 or job.restarts == 1:
-            for i, s in enumerate(seeds):
+            for i in range(job.restarts):
                 if runs and job.budget.spent(0) is not None:
                     break
-                runs.append(job.one(first + i, s))
+                runs.append(job.one(first + i, root.spawn(1)[0]))
         else:
-            runs.extend(_threaded(job, seeds, first, n_jobs))
+            runs.extend(_threaded(job, root, first, n_jobs))
         proved = job.solver.certificate(job.problem, runs[-1]) is not None
         if proved or (job.endless and runs[-1].status is not Status.CONVERGED):
             break
     return runs
 
 
-def _threaded(job: _Job, seeds: list[np.random.SeedSequence], first: int,
-              n_jobs: int) -> list[Run]:
+def _threaded(job: _Job, root: np.random.SeedSequence, first: int, n_jobs: int) -> list[Run]:
     from joblib import Parallel, delayed
 
     done: dict[int, Run] = {}
     errors: list[BaseException] = []
     busy = threading.Semaphore(0)
 
-    def work(i: int) -> None:
+    def tasks() -> Iterator[Any]:  # drawn as workers come free, each with the seed of its place
+        for i in range(job.restarts):
+            if i > 0 and job.budget.spent(0) is not None:
+                return
+            yield delayed(work)(i, root.spawn(1)[0])
+
+    def work(i: int, seed: np.random.SeedSequence) -> None:
         try:
             if i == 0 or job.budget.spent(0) is None:
-                done[i] = job.one(first + i, seeds[i])
+                done[i] = job.one(first + i, seed)
         except BaseException as e:  # carried over to the caller's thread below
             errors.append(e)
             job.budget.stop.set()
@@ -198,8 +210,7 @@ def _threaded(job: _Job, seeds: list[np.random.SeedSequence], first: int,
             busy.release()
 
     try:
-        Parallel(n_jobs=n_jobs, backend="threading", batch_size=1)(
-            delayed(work)(i) for i in range(len(seeds)))
+        Parallel(n_jobs=n_jobs, backend="threading", batch_size=1)(tasks())
     except KeyboardInterrupt:
         job.budget.stop.set()
         busy.acquire(timeout=10.0)  # one worker at least hands in its best before we go on
@@ -209,12 +220,21 @@ def _threaded(job: _Job, seeds: list[np.random.SeedSequence], first: int,
     return [done[i] for i in sorted(done)]
 
 
-def _finish(problem: Any, solver: Solver, runs: list[Run], budget: Budget,
-            gap_tol: float) -> Result:
+@dataclass(frozen=True)
+class _Bound:
+    """Which bounds to attach: any at all, and the one of an eigenvalue."""
+
+    any: bool
+    eigenvalue: bool
+
+
+def _finish(problem: Any, solver: Solver, runs: list[Run], gap_tol: float,
+            attach: _Bound) -> Result:
     """Judge the best run by the formulation's own objective, attach the bound, and name the end."""
     best = min(runs, key=lambda r: r.value)
     objective = problem.objective(best.point)
-    if abs(objective - best.value) > AGREEMENT * max(1e-10, abs(objective)):
+    allowed = AGREEMENT * max(1e-10, abs(objective)) + solver.drift(problem, objective)
+    if abs(objective - best.value) > allowed:
         raise BackendError(f"{type(solver).__name__} reports {best.value!r} for a point whose "
                            f"objective is {objective!r}; its bookkeeping is wrong.")
     rows = [row for r in runs for row in r.rows]
@@ -222,7 +242,9 @@ def _finish(problem: Any, solver: Solver, runs: list[Run], budget: Budget,
     labels = problem.labels(best.point)
     result = Result(problem, repr_solver(solver), best.point, labels, objective,
                     problem.violation(best.point), status, history=History(rows))
-    result = cheap_bound(result, solver.certificate(problem, best))
+    proof = solver.certificate(problem, best)
+    if attach.any or proof is not None:
+        result = cheap_bound(result, proof, eigenvalue=attach.eigenvalue)
     if result.gap is not None and result.gap <= gap_tol and result.certificate is not None:
         result = replace(result, status=Status.CERTIFIED)
     caution = problem.caution(best.point, labels, objective)

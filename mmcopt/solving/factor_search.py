@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
 
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.capabilities.matrices import LowRank
-from mmcopt.solving.label_search import DENSE_LIMIT, start_labels
+from mmcopt.solving.label_search import start_labels
 from mmcopt.solving.solver import Progress
 from mmcopt.types import Floats, Ints
 
+FACTOR_FROM = 5_000  # nodes above which a factor is not made dense where it can be helped
 WORK = 200_000_000  # multiply-adds of one driver step
 PASSES = 12  # over all samples; later ones move next to nothing
 
@@ -30,6 +31,7 @@ class FactorBoard:
     passes: int = 0
     pass_gain: float = 0.0
     done: bool = False
+    rng: Any = None  # of the searches that draw
 
     def progress(self, lq: LabelQuadratic) -> Progress:
         """The state as the driver wants it."""
@@ -37,8 +39,8 @@ class FactorBoard:
 
 
 def on_factor(lq: LabelQuadratic) -> bool:
-    """Whether W is a factor of a matrix too large to be made dense."""
-    return not lq.matrix.is_dense and lq.n > DENSE_LIMIT
+    """Whether W is the factor of a matrix that would be slower, or too large, when made dense."""
+    return lq.n > FACTOR_FROM and isinstance(lq.matrix, LowRank)
 
 
 def working_factor(lq: LabelQuadratic) -> Floats:
@@ -56,8 +58,18 @@ def factor_board(lq: LabelQuadratic, c: Ints, rng: np.random.Generator) -> Facto
 
 
 def factor_start(lq: LabelQuadratic, init: Any, rng: np.random.Generator) -> Progress:
-    """Begin from random labels, or from the given ones made feasible."""
+    """Begin from random labels, the given ones made feasible, or the board of another search."""
+    if isinstance(init, FactorBoard):
+        return replace(init, position=0, passes=0, pass_gain=0.0, done=False).progress(lq)
     return factor_board(lq, start_labels(lq, init, rng), rng).progress(lq)
+
+
+def next_part(lq: LabelQuadratic, board: FactorBoard) -> Ints:
+    """The samples that one step goes through, in the order of the board."""
+    size = max(1, WORK // (working_factor(lq).shape[1] * lq.k))
+    part = board.order[board.position:board.position + size]
+    board.position += size
+    return part
 
 
 def factor_step(lq: LabelQuadratic, board: FactorBoard) -> Progress:
@@ -68,12 +80,10 @@ def factor_step(lq: LabelQuadratic, board: FactorBoard) -> Progress:
     from mmcopt.compiled import label_moves
 
     Psi = working_factor(lq)
-    size = max(1, WORK // (Psi.shape[1] * lq.k))
-    part = board.order[board.position:board.position + size]
+    part = next_part(lq, board)
     gain = label_moves.factor_sweep(Psi, board.c, board.S, board.sizes, lq.rules(), part)
     board.pass_gain += gain
     board.value -= lq.scale * gain
-    board.position += size
     if board.position >= lq.n:
         board.passes += 1
         little = lq.scale * board.pass_gain <= 1e-5 * max(abs(board.value), 1e-10)

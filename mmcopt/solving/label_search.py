@@ -15,15 +15,14 @@ from mmcopt.types import Floats, Ints
 
 DENSE_LIMIT = 20_000  # nodes up to which a factor may be made dense for a search
 ONE_LABELING = "with one cluster there is one labeling, and nothing to search."
-EXACT_LIMIT = 2_500  # nodes up to which every new best value is recomputed in float64
 
 
 @dataclass
 class Board:
     """State of a label search: labels, caches G[h] = W z_h, sizes, and the objective they have.
 
-    ``value`` follows the gains of the compiled loops; a new best is recomputed in float64, because
-    gains in float32 drift.
+    ``value`` follows the gains of the compiled loops; a new best is taken from the caches, and
+    from W itself at the end of a search, because gains in float32 drift.
     """
 
     c: Ints
@@ -40,11 +39,16 @@ class Board:
         """Book a gain of the association A, in the units of the objective."""
         self.value -= lq.scale * gain
         if self.value < self.best:
-            if self.c.size <= EXACT_LIMIT:
-                self.value = lq.value(self.c)
+            within = self.G[self.c, np.arange(self.c.size)].sum(dtype=np.float64)
+            self.value = lq.constant - lq.scale * float(within)
             if self.value < self.best:
                 self.best = self.value
                 self.best_c[:] = self.c
+
+    def settle(self, lq: LabelQuadratic) -> None:
+        """Compute the value of the labels in float64, in O(n^2)."""
+        self.value = self.best = lq.value(self.c)
+        self.best_c[:] = self.c
 
     def progress(self, lq: LabelQuadratic, **extras: float) -> Progress:
         """The state as the driver wants it; labels are copied only when they are wanted."""
@@ -68,12 +72,13 @@ def start_labels(lq: LabelQuadratic, init: Any, rng: np.random.Generator) -> Int
     return lq.repair(lq.reduce(np.asarray(init)), rng)
 
 
-def new_board(lq: LabelQuadratic, c: Ints, rng: np.random.Generator) -> Board:
-    """Caches and value for labels, which the board takes over."""
+def new_board(lq: LabelQuadratic, c: Ints, rng: np.random.Generator,
+              value: float | None = None) -> Board:
+    """Caches and value (computed where it is not known) for labels, which the board takes over."""
     from mmcopt.compiled import label_moves
 
     G = label_moves.caches(working_matrix(lq), c, lq.k)
-    value = lq.value(c)
+    value = lq.value(c) if value is None else value
     sizes = label_moves.cluster_sizes(c, lq.weights, lq.k)
     return Board(c, G, sizes, value, value, c.copy(), random_state(rng))
 
@@ -103,7 +108,8 @@ class LabelSearch(Solver):
             return ONE_LABELING
         if not lq.matrix.is_dense and lq.n > DENSE_LIMIT:
             return (f"it needs all {lq.n} x {lq.n} entries of W, which is held as a factor; "
-                    "Memetic, StochasticDescent and Evolutionary(mu=1, nu=1) work on the factor.")
+                    "Memetic, Annealing, StochasticDescent and Evolutionary(mu=1, nu=1) work on "
+                    "the factor.")
         return None
 
     def prepare(self, f: Any) -> None:
@@ -119,7 +125,15 @@ class LabelSearch(Solver):
 
     def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
         lq = f.offer(LabelQuadratic)
-        return new_board(lq, start_labels(lq, init, rng), rng).progress(lq)
+        return self.board(lq, init, rng).progress(lq)
+
+    @staticmethod
+    def board(lq: LabelQuadratic, init: Any, rng: np.random.Generator) -> Board:
+        """A board for a start, or the one that an earlier search on this problem leaves."""
+        if isinstance(init, Board):
+            init.count, init.done = 0, False
+            return init
+        return new_board(lq, start_labels(lq, init, rng), rng)
 
     def descend(self, lq: LabelQuadratic, board: Board) -> Progress:
         """Go back to the best labels met and descend to a local optimum of moves and swaps."""
@@ -131,6 +145,18 @@ class LabelSearch(Solver):
             board.value = board.best
             board.G[:] = label_moves.caches(W, board.c, lq.k)
             board.sizes[:] = label_moves.cluster_sizes(board.c, lq.weights, lq.k)
-        gain = label_moves.descend(W, board.c, board.G, board.sizes, lq.rules(), 10 * lq.n)
-        board.gained(lq, gain)
+        label_moves.descend(W, board.c, board.G, board.sizes, lq.rules(), 10 * lq.n)
+        board.settle(lq)
         return board.progress(lq)
+
+    @staticmethod
+    def settled(lq: LabelQuadratic, board: Board) -> Progress:
+        """The end of a search that is not polished: its value in all digits."""
+        board.settle(lq)
+        return board.progress(lq)
+
+    def drift(self, f: Any, objective: float) -> float:
+        """Rounding of sums of n terms in the working precision, as they come on average."""
+        lq = f.offer(LabelQuadratic)
+        unit = float(np.finfo(lq.dtype).eps)
+        return unit * float(np.sqrt(lq.n)) * (abs(lq.constant) + abs(lq.constant - objective))

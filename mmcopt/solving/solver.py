@@ -88,6 +88,10 @@ class Solver(ABC):
         """Last improvement after the loop (a polish), or None."""
         return None
 
+    def drift(self, f: Any, objective: float) -> float:
+        """How far rounding may take the solver's own value of a point from its objective."""
+        return 0.0
+
     def certificate(self, f: Any, run: Run) -> Certificate | None:
         """A bound that the best run has proved, or None to take the cheap ones."""
         return None if run.duals is None else Certificate("own", {}, run.duals, f)

@@ -48,7 +48,7 @@ def test_mu_and_nu_do_something():
 
 def test_fast_evo_works_on_the_factor_alone(monkeypatch):
     monkeypatch.setattr("mmcopt.solving.label_search.DENSE_LIMIT", 10)
-    monkeypatch.setattr("mmcopt.solving.factor_search.DENSE_LIMIT", 10)
+    monkeypatch.setattr("mmcopt.solving.factor_search.FACTOR_FROM", 10)
     monkeypatch.setattr("mmcopt.capabilities.matrices.LowRank.dense", None)
     f = F.replace(kernel=mm.kernels.Gaussian(width=1.0).nystroem(10), sizes=0.3)
     r = mm.solve(f, Evolutionary(mu=1, nu=1), seed=0)

@@ -47,7 +47,7 @@ def test_every_hyper_parameter_does_something():
     for changed in (Memetic(pool=5, sweeps=50, patience=2, path_share=0.5),
                     Memetic(pool=4, sweeps=50, patience=2, path_share=1.0),
                     Memetic(pool=4, sweeps=20, patience=2, path_share=0.5),
-                    Memetic(pool=4, sweeps=50, patience=2, path_share=0.5, large=30, sample=20)):
+                    Memetic(pool=4, sweeps=50, patience=2, path_share=0.5, large=30)):
         r = mm.solve(rugged, changed, seed=0)
         assert r.history["objective"].tobytes() != base.history["objective"].tobytes(), changed
         assert r.violation == 0
@@ -65,28 +65,66 @@ def test_combining_moves_whole_blocks():
     rng = np.random.default_rng(0)
     a, b = (mm.solve(F, "Shaking", seed=s).labels for s in (0, 1))
     kept = a.copy(), b.copy()
-    child = combine(lq, a, b, rng)
+    child, value = combine(lq, [a, b], rng)
+    assert value == pytest.approx(lq.value(child), rel=1e-6)
     assert lq.value(child) <= min(lq.value(a), lq.value(b)) + 1e-9
     for block in np.unique(a * 4 + b):
         assert len(set(child[a * 4 + b == block])) == 1
     assert np.array_equal(a, kept[0]) and np.array_equal(b, kept[1])
-    assert combine(lq, a, (a + 1) % 4, rng) is None
+    assert combine(lq, [a, (a + 1) % 4], rng) is None
+
+
+def test_more_parents_leave_smaller_blocks():
+    lq = F.offer(mm.LabelQuadratic)
+    parents = [lq.random_labels(np.random.default_rng(s)) for s in range(3)]
+    two = combine(lq, parents[:2], np.random.default_rng(0))
+    three = combine(lq, parents, np.random.default_rng(0))
+    assert three[1] < two[1]
+    code = np.array(parents).T @ [1, 4, 16]
+    assert all(len(set(three[0][code == block])) == 1 for block in np.unique(code))
 
 
 @pytest.mark.parametrize("kernel", [mm.kernels.Gaussian(width=0.5),
                                     mm.kernels.Gaussian(width=0.5).nystroem(20)])
 @pytest.mark.parametrize("options", [{}, {"sizes": 0.2, "known": {0: 1, 1: 0},
                                           "must_link": [(4, 5)], "cannot_link": [(2, 3)]}])
-def test_large_problems_start_from_a_sample(kernel, options, monkeypatch):
+def test_large_problems_and_factors_obey_the_rules_too(kernel, options, monkeypatch):
     monkeypatch.setattr("mmcopt.solving.label_search.DENSE_LIMIT", 50)
-    monkeypatch.setattr("mmcopt.solving.factor_search.DENSE_LIMIT", 50)
+    monkeypatch.setattr("mmcopt.solving.factor_search.FACTOR_FROM", 50)
+    monkeypatch.setattr("mmcopt.solvers.memetic.QUICK", 50)
     D, _ = mm.datasets.load("blobs:n=150,k=3,seed=1")
     f = LeastSquares(D, 3, kernel=kernel, **options)
-    r = mm.solve(f, Memetic(large=100, sample=60), seed=0)
+    r = mm.solve(f, Memetic(large=100), seed=0)
     assert r.violation == 0 and r.verify()
     if not options:
         whole = mm.solve(f, Memetic(), seed=0)
         assert r.objective == pytest.approx(whole.objective, rel=1e-3)
+
+
+@pytest.mark.parametrize("large", [10, 200, 10_000])  # at no size a step down
+def test_no_search_of_ours_is_better_at_any_size(large, monkeypatch):
+    """Counted in steps of a fixed size: the default against restarts of the others."""
+    monkeypatch.setattr("mmcopt.solvers.memetic.QUICK", large)
+    for n in (100, 250):
+        D, _ = mm.datasets.load(f"blobs:n={n},k=5,seed=1,sd=3.0")
+        f = LeastSquares(D, 5, kernel=mm.kernels.Gaussian(width=0.3))
+        r = mm.solve(f, Memetic(large=large), seed=0)
+        for name in ("Shaking", "Tabu", "KernighanLin", "Annealing"):
+            other = mm.solve(f, name, seed=0, restarts=4)
+            assert r.objective <= other.objective * 1.0005, (n, name)
+
+
+def test_long_members_are_made_in_parts(monkeypatch):
+    """Whatever a driver step is cut to, the labels are the same."""
+    f = LeastSquares(X, 4, kernel=mm.kernels.Gaussian(width=0.1), lam=0.01)
+    whole = mm.solve(f, Memetic(patience=2), seed=0)
+    monkeypatch.setattr("mmcopt.solvers.memetic.WORK", 1)
+    parts = mm.solve(f, Memetic(patience=2), seed=0)
+    assert np.array_equal(whole.labels, parts.labels)
+    assert len(parts.history) > 5 * len(whole.history)
+    cut = mm.solve(f, Memetic(), seed=0, max_iter=4)  # within the first member
+    assert cut.history["members"].max() == 0 and cut.violation == 0 and cut.verify()
+    assert cut.objective < cut.history["objective"][0] + 1e-9
 
 
 def test_two_samples_are_a_limit_case():

@@ -38,7 +38,7 @@ def test_swaps_do_something():
 
 def test_on_a_large_factor_nothing_is_made_dense(monkeypatch):
     monkeypatch.setattr("mmcopt.solving.label_search.DENSE_LIMIT", 10)
-    monkeypatch.setattr("mmcopt.solving.factor_search.DENSE_LIMIT", 10)
+    monkeypatch.setattr("mmcopt.solving.factor_search.FACTOR_FROM", 10)
     monkeypatch.setattr("mmcopt.capabilities.matrices.LowRank.dense", None)
     f = LeastSquares(X, 3, kernel=mm.kernels.Gaussian(width=0.5).nystroem(8), sizes=0.3)
     r = mm.solve(f, StochasticDescent(), seed=0, restarts=3)

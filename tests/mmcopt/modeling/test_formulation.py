@@ -175,3 +175,65 @@ def test_what_is_not_offered_is_said():
         mm.solve(bare, "Shaking")
     with pytest.raises(TypeError, match="abstract"):
         Formulation()
+
+
+class _Graph(Formulation):
+    """A cut that names no number of clusters and makes its offer anew whenever it is asked."""
+
+    default_solver = "Memetic"
+
+    def __init__(self, A):
+        self.A, self.n = np.asarray(A, dtype=float), len(A)
+
+    def offer(self, kind):
+        return mm.LabelQuadratic(self.A, const=50.0, k=3) if kind is mm.LabelQuadratic else None
+
+    def objective(self, point):
+        return float(50.0 - self.A[np.equal.outer(point, point)].sum())
+
+    def violation(self, point):
+        return float(3 - len(np.unique(point)))
+
+    def labels(self, point):
+        return point
+
+    def statement(self):
+        return Statement("Graph", (("minimise", "a cut", ""),))
+
+    def reference(self, labels=None):
+        raise NotImplementedError
+
+    @classmethod
+    def examples(cls):
+        return []
+
+
+@pytest.fixture
+def graph():
+    A = np.random.default_rng(3).standard_normal((12, 12))
+    return _Graph(A + A.T)
+
+
+def test_an_offer_is_made_once(graph):
+    assert graph.offer(mm.LabelQuadratic) is graph.offer(mm.LabelQuadratic)
+    again = pickle.loads(pickle.dumps(F))
+    assert again.offer(mm.LabelQuadratic) is not F.offer(mm.LabelQuadratic)
+    assert graph.replace(A=2 * graph.A).offer(mm.LabelQuadratic).matrix.dense()[0, 1] \
+        == 2 * graph.A[0, 1]
+
+
+def test_clusters_are_those_of_the_offer_where_a_problem_names_none(graph):
+    assert graph.n_clusters == 3 and "n_clusters" not in vars(graph)
+    best = mm.solve(graph, seed=0)
+    assert best.verify() and best.lower_bound <= best.objective
+    judged = mm.evaluate(graph, list("abc" * 4))
+    assert judged.objective >= best.objective and judged.lower_bound is not None
+    relaxed = mm.solve(graph.relax("partition"), seed=0)
+    assert relaxed.lower_bound <= best.objective + 1e-9
+    with pytest.raises(AttributeError, match="_Asks has no attribute 'n_clusters'"):
+        _Asks(graph.A).n_clusters  # noqa: B018
+
+
+class _Asks(_Graph):
+    def offer(self, kind):
+        return mm.LabelQuadratic(self.A, k=self.n_clusters)

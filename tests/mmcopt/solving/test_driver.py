@@ -57,6 +57,30 @@ def test_a_solver_that_lies_about_its_value_is_caught(scratch, off):
         mm.solve(PROBLEM, Liar(), seed=0, max_iter=3)
 
 
+@pytest.mark.parametrize("times, honest", [(0.5, True), (-0.5, True), (40.0, False)])
+def test_rounding_of_the_working_precision_is_no_lie(times, honest):
+    """Relative to a small objective, single precision drifts by more than AGREEMENT."""
+    rng = np.random.default_rng(0)
+    D = np.vstack([rng.normal(-5, 0.1, (100, 2)), rng.normal(5, 0.1, (100, 2))])
+    f = LeastSquares(D, 2, lam=1e-2)
+    lq = f.offer(mm.LabelQuadratic)
+    assert lq.dtype == np.float32
+    true = f.objective(mm.solve(f, "Tabu", seed=0).point)
+    drift = Tabu().drift(f, true)
+    assert drift > 1e-6 * true
+
+    class _Drifts(Tabu):
+        def finish(self, f, state):
+            end = super().finish(f, state)
+            return dataclasses.replace(end, value=end.value - abs(times) * drift)
+
+    if honest:
+        assert mm.solve(f, _Drifts(), seed=0).objective == pytest.approx(true, rel=1e-12)
+        return
+    with pytest.raises(BackendError, match="its bookkeeping is wrong"):
+        mm.solve(f, _Drifts(), seed=0)
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("when", ["begin", "step", "finish"])
 def test_a_value_that_is_not_finite_stops_the_run(scratch, value, when):
@@ -204,6 +228,51 @@ def test_what_is_done_does_not_wait_for_the_time_limit(solver, end, ticking):
     start = time.perf_counter()
     assert mm.solve(PROBLEM, solver, seed=0, time_limit=30.0).status is end
     assert time.perf_counter() - start < 15.0
+
+
+def test_a_solver_that_is_not_anytime_stops_when_it_has_converged():
+    mm.solve(PROBLEM, Shaking(), max_iter=1)
+    start = time.perf_counter()
+    assert mm.solve(PROBLEM, Shaking(), time_limit=30).status is Status.CONVERGED
+    assert time.perf_counter() - start < 5
+
+
+@pytest.mark.parametrize("name", ["Tabu", "Annealing", "Continuation", "Memetic"])
+def test_these_spend_a_time_limit_on_restarts(name):
+    assert registry.solver(name).anytime
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_seeds_of_restarts_are_drawn_when_they_begin(jobs, monkeypatch):
+    drawn = []
+    spawn = np.random.SeedSequence.spawn
+
+    class Counts(np.random.SeedSequence):
+        def spawn(self, n):
+            drawn.append(n)
+            return spawn(self, n)
+
+    monkeypatch.setattr("mmcopt.solving.driver._seed_sequence", Counts)
+    ended = mm.solve(PROBLEM, Shaking(), seed=3, restarts=10**7, n_jobs=jobs,
+                     callback=lambda row: True)
+    assert sum(drawn) < 100
+    monkeypatch.undo()
+    assert ended.objective >= mm.solve(PROBLEM, Shaking(), seed=3, restarts=2).objective - 1e-9
+
+
+def test_the_bound_can_be_left_out():
+    full = mm.solve(PROBLEM, Shaking(), seed=0)
+    bare = Shaking().solve(PROBLEM, seed=0, bound=False)
+    assert full.lower_bound is not None and bare.lower_bound is None and bare.certificate is None
+    assert np.array_equal(full.labels, bare.labels) and bare.verify()
+    assert mm.solve(PROBLEM, "BruteForce", bound=False).status is Status.CERTIFIED  # its own
+
+
+def test_a_bound_that_would_take_most_of_the_time_is_left_to_certify(monkeypatch):
+    monkeypatch.setattr("mmcopt.bounds.certificates.RATE", 1.0)  # reckoned as years
+    result = mm.solve(LARGER, Shaking(), seed=0, time_limit=20.0)
+    assert result.certificate.kind == "trivial" and result.verify()
+    assert mm.solve(LARGER, Shaking(), seed=0).certificate.kind == "eig"
 
 
 def test_max_iter_counts_the_steps_of_each_restart():

@@ -28,7 +28,7 @@ def test_a_board_begins_with_caches_and_value_of_its_labels(lam):
     assert b.rng[0] != 0 and b.best_c is not c
 
 
-def test_gains_are_booked_and_new_bests_are_exact():
+def test_gains_are_booked_and_settled_in_all_digits():
     lq = F.offer(mm.LabelQuadratic)
     b = new_board(lq, lq.random_labels(RNG), RNG)
     start, first = b.best_c.copy(), b.value
@@ -38,7 +38,10 @@ def test_gains_are_booked_and_new_bests_are_exact():
     if up < 0:
         assert b.best == first and np.array_equal(b.best_c, start)
     b.gained(lq, label_moves.steepest(working_matrix(lq), b.c, b.G, b.sizes, lq.rules(), 500))
-    assert b.value == b.best == lq.value(b.c) and np.array_equal(b.best_c, b.c)
+    assert b.value == b.best == pytest.approx(lq.value(b.c), rel=1e-6)
+    assert np.array_equal(b.best_c, b.c)
+    b.settle(lq)
+    assert b.value == b.best == lq.value(b.c)
 
 
 def test_points_of_the_progress_are_copies():
@@ -74,13 +77,14 @@ def test_factors_too_large_to_be_dense_are_refused_with_a_way_out(monkeypatch):
     f = LeastSquares(X, 3, kernel=mm.kernels.Gaussian(width=0.5).nystroem(10))
     assert mm.fits(f)["Shaking"] is None
     monkeypatch.setattr(label_search, "DENSE_LIMIT", 100)
-    monkeypatch.setattr(factor_search, "DENSE_LIMIT", 100)
+    monkeypatch.setattr(factor_search, "FACTOR_FROM", 100)
     with pytest.raises(IncompatibleError) as e:
         mm.solve(f, "Shaking")
     first, second = str(e.value).split("\n")
     assert first == (
         "Shaking cannot solve LeastSquares: it needs all 150 x 150 entries of W, which is held as "
-        "a factor; Memetic, StochasticDescent and Evolutionary(mu=1, nu=1) work on the factor.")
+        "a factor; Memetic, Annealing, StochasticDescent and Evolutionary(mu=1, nu=1) work on the "
+        "factor.")
     assert "Memetic" in second and "StochasticDescent" in second and "Shaking" not in second
     for name in ("Memetic", "StochasticDescent", mm.solvers.Evolutionary(mu=1, nu=1)):
         assert mm.solve(f, name, seed=0, max_iter=3).violation == 0
@@ -103,7 +107,7 @@ def test_a_factor_board_counts_its_own_value():
 
 def test_a_pass_over_a_factor_may_be_split(monkeypatch):
     f = LeastSquares(X, 3, kernel=mm.kernels.Gaussian(width=0.5).nystroem(10))
-    monkeypatch.setattr(factor_search, "DENSE_LIMIT", 100)
+    monkeypatch.setattr(factor_search, "FACTOR_FROM", 100)
     monkeypatch.setattr(factor_search, "WORK", 10 * 3 * 40)
     whole = mm.solve(f, "StochasticDescent", seed=0)
     monkeypatch.setattr(factor_search, "WORK", 10**9)
