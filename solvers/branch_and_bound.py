@@ -218,7 +218,7 @@ class BranchAndBound(Solver):
             return
         limit = self.root_rounds if at.node == 0 else self.node_rounds
         slow = gain * (4 if at.node == 0 else 1) < 0.1 * (cutoff - at.bound)
-        if at.node == 0 and at.state.alpha > JUDGED_ALPHA * at.alpha:
+        if at.node == 0 and at.state is not None and at.state.alpha > JUDGED_ALPHA * at.alpha:
             slow = False  # a large alpha says little about what the root can reach
         if (slow or at.rounds >= limit) and not out_of_time():
             self._improve(lq, state, at, rng)
@@ -244,7 +244,8 @@ class BranchAndBound(Solver):
         inner = RegularizedDual(start=start, target=cutoff + 0.1 * self.gap * abs(cutoff))
         out = run(inner, at.lift, at.state or at.duals or None, rng, max_iter=CHUNK)
         at.X, at.duals, at.state, at.rounds = out.point, out.duals, out.state, at.rounds + 1
-        at.alpha = at.alpha or at.state.alpha
+        if at.state is not None:  # which it is where Ctrl-C or a breakdown came in between
+            at.alpha = at.alpha or at.state.alpha
         proved = at.lift.lower(at.duals)
         gain = proved - at.proved
         at.proved = max(at.proved, proved)

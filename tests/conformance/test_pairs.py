@@ -262,6 +262,32 @@ def test_ctrl_c_gives_the_best_so_far(solver, jobs):
     assert 1 <= len(result.history) <= jobs
 
 
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_ctrl_c_inside_any_step_gives_the_best_so_far(solver, monkeypatch):
+    """Steps of solvers inside a solver as well: what an inner run leaves behind is not whole."""
+    f, left = example_of(solver), [0]
+
+    def interrupted(step):
+        def wrapped(self, *given):
+            left[0] -= 1
+            if left[0] == 0:
+                raise KeyboardInterrupt
+            return step(self, *given)
+
+        return wrapped
+
+    for cls in SOLVERS.values():
+        if "step" in vars(cls):
+            monkeypatch.setattr(cls, "step", interrupted(cls.step))
+    for count in (1, 2, 3, 5, 8, 13, 21):
+        left[0] = count
+        result = mm.solve(f, solver, seed=0, restarts=2)
+        assert left[0] <= 0 or result.status is not Status.INTERRUPTED
+        assert result.objective == f.objective(result.point)
+        assert_feasible(result)
+        assert result.verify()
+
+
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_solvers_that_do_not_fit_are_refused_with_partners(problem):
     f = PROBLEMS[problem]
