@@ -13,11 +13,13 @@ from mmcopt.solvers.evolutionary import Evolutionary
 from mmcopt.solvers.interior_point import InteriorPoint
 from mmcopt.solvers.joint_dual import JointDual
 from mmcopt.solvers.kernel_barrier import KernelBarrier
+from mmcopt.solvers.kernel_tree import KernelTree
 from mmcopt.solvers.kernighan_lin import KernighanLin
 from mmcopt.solvers.label_generation import LabelGeneration
 from mmcopt.solvers.libsvm import Libsvm
 from mmcopt.solvers.low_rank import LowRank
 from mmcopt.solvers.margin_barrier import MarginBarrier
+from mmcopt.solvers.margin_tree import MarginTree
 from mmcopt.solvers.memetic import Memetic
 from mmcopt.solvers.regularized_dual import RegularizedDual
 from mmcopt.solvers.sgd import SGD
@@ -28,6 +30,6 @@ from mmcopt.solvers.tabu import Tabu
 
 __all__ = ["Alternating", "Annealing", "BranchAndBound", "BruteForce", "Conic", "Continuation",
            "CuttingPlane", "Direct", "DualCoordinate", "Evolutionary", "InteriorPoint", "JointDual",
-           "KernelBarrier", "KernighanLin", "LabelGeneration", "Libsvm", "LowRank", "MarginBarrier",
-           "Memetic", "RegularizedDual", "SGD", "Shaking", "SteepestDescent", "StochasticDescent",
-           "Tabu"]
+           "KernelBarrier", "KernelTree", "KernighanLin", "LabelGeneration", "Libsvm", "LowRank",
+           "MarginBarrier", "MarginTree", "Memetic", "RegularizedDual", "SGD", "Shaking",
+           "SteepestDescent", "StochasticDescent", "Tabu"]

@@ -71,9 +71,10 @@ def label_problems():
 def example_of(solver):
     """A problem that a solver fits: the cheap max-cut relaxation, or else the first.
 
-    Not a clustering that may collapse, and say so in a warning.
+    Not a clustering that may collapse, and say so in a warning, if there is another.
     """
-    fitting = [p for p, s in PAIRS if s == solver and p not in CLUSTERINGS]
+    pairs = [p for p, s in PAIRS if s == solver]
+    fitting = [p for p in pairs if p not in CLUSTERINGS] or pairs
     return PROBLEMS["MaxCut-0" if "MaxCut-0" in fitting else fitting[0]]
 
 

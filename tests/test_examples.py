@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 DATA = os.environ.get("MMCOPT_DATA")
 SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
 ASIDE = {"your_own": {"mmcopt.checks", "mmcopt.solving"},  # what a solver is written with
-         "proved_optimum": {"mmcopt.bounds"}}
+         "proved_optimum": {"mmcopt.bounds"}, "proved_margin": {"mmcopt.bounds"}}
 
 
 @pytest.fixture

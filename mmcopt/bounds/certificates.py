@@ -108,8 +108,16 @@ def branching_bound(f: Any, duals: dict[str, Any]) -> float:
     return tree_bound(f.offer(LabelQuadratic), duals)
 
 
+def margin_tree_bound(f: Any, duals: dict[str, Any]) -> float:
+    """The bound of a tree over the labels of a hinge problem, recomputed leaf by leaf."""
+    from mmcopt.bounds.margin_tree import tree_bound
+
+    return tree_bound(f, duals)
+
+
 BOUNDS: dict[str, Bound] = {"trivial": trivial_bound, "eig": eig_bound, "own": own_bound,
-                            "enumeration": enumeration_bound, "branch-and-bound": branching_bound}
+                            "enumeration": enumeration_bound, "branch-and-bound": branching_bound,
+                            "margin-tree": margin_tree_bound}
 
 
 def bound_of(f: Any, certificate: Certificate) -> float:
@@ -157,7 +165,8 @@ def cheap_bound(result: Result, certificate: Certificate | None = None, *,
         result = replace(result, trivial_bound=bounded.trivial)
         duals = certificate.duals if certificate is not None else \
             None if bounded.duals is None else bounded.duals(result.point)
-        return result if duals is None else certified(result, "own", duals)
+        kind = "own" if certificate is None else certificate.kind
+        return result if duals is None else certified(result, kind, duals)
     lq = f.offer(LabelQuadratic)
     if lq is None:
         return result

@@ -121,6 +121,15 @@ def norm(v: Floats, q: float) -> float:
     return float(top * np.sum((v / top) ** q) ** (1.0 / q))
 
 
+def norms(V: Floats, q: float) -> Floats:
+    """The q-norms of rows of numbers >= 0."""
+    top = V.max(axis=1)
+    if math.isinf(q):
+        return np.asarray(top)
+    share = V / np.maximum(top, 1e-300)[:, None]
+    return np.asarray(top * np.sum(share**q, axis=1) ** (1.0 / q))
+
+
 def correlation(P: Floats) -> Floats:
     """P over the roots of its diagonal; what has none is apart from all else."""
     root = np.sqrt(np.maximum(np.diagonal(P), 0.0))

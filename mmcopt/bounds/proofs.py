@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from mmcopt.bounds.decision_tree import Decision, families, folded, leaf_bound
+from mmcopt.bounds.margin_tree import margin_proof
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.errors import DataError
 from mmcopt.modeling.result import Result
@@ -78,12 +79,15 @@ def _number(value: float) -> str:
 
 def proof_tree(result: Result) -> ProofTree:
     """Read the tree in the certificate of a result; its bounds are computed anew from the duals."""
-    c = result.certificate
-    lq = result.formulation.offer(LabelQuadratic)
+    c, f = result.certificate, result.formulation
+    if c is not None and c.kind == "margin-tree":
+        return _margin_tree(result, c.duals)
+    lq = f.offer(LabelQuadratic)
     if c is None or c.kind != "branch-and-bound" or lq is None:
         raise DataError("this result has no tree: its certificate is "
-                        f"{'missing' if c is None else repr(c.kind)}. BranchAndBound makes one, "
-                        "and result.certify(time_limit=...) does where it gets to branching.")
+                        f"{'missing' if c is None else repr(c.kind)}. BranchAndBound and "
+                        "MarginTree make one, and result.certify(time_limit=...) does where it "
+                        "gets to branching.")
     parent, duals = [int(p) for p in c.duals["parent"]], list(c.duals["duals"])
     pairs, same = np.asarray(c.duals["pair"]).reshape(-1, 2), [bool(s) for s in c.duals["same"]]
     first = np.arange(lq.n) if lq.groups is None \
@@ -100,6 +104,26 @@ def proof_tree(result: Result) -> ProofTree:
                   _end(result, bounds[v], duals[v], bool(children[v])), tuple(children[v]))
              for v in range(len(parent))]
     return ProofTree(tuple(nodes), result.objective, bounds[0])
+
+
+def _margin_tree(result: Result, duals: dict[str, Any]) -> ProofTree:
+    """A tree over the labels of two classes: class 0 where w'x is above 0."""
+    proof = margin_proof(result.formulation, duals)
+    tree, counts = proof.tree, proof.tree.counts()
+    nodes: list[Node] = []
+    for v, kids in enumerate(tree.families):
+        above = int(tree.parent[v])
+        depth = nodes[above].depth + 1 if v else 0
+        text = f"{tree.sample[v]} in class {0 if tree.sign[v] > 0 else 1}"
+        if not v:
+            text = f"all labelings, {text} by symmetry"
+        free = int((tree.final[v] == 0).sum())
+        bound = proof.bounds[v]
+        closed = bound >= result.objective - CERTIFIED_GAP * abs(result.objective)
+        end = "split" if kids else "none is better" if closed else "open"
+        end += f"; {counts[v]} labels follow, {free} are free" if counts[v] else ""
+        nodes.append(Node(above, depth, text, bound, end, tuple(kids)))
+    return ProofTree(tuple(nodes), result.objective, proof.bounds[0])
 
 
 def _bounds(lq: LabelQuadratic, parent: list[int], children: list[list[int]],

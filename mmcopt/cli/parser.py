@@ -35,7 +35,7 @@ reading the numbers
   gap          (objective - bound) / |objective|: how far from optimal the answer can be at most
   level        a step of the ladder that raises the bound: eig (an eigenvalue), sdp and partition
                (semidefinite relaxations), +cuts, branch-and-bound, enumeration; of margins lifted
-               and joint; what each brought, and when, is shown while it climbs and in a table
+               joint and margin-tree; what each brought is shown while it climbs and in a table
 
 exit codes: 0 done, 1 a solver failed, 2 bad input, 130 interrupted (what was done is printed)
 """
@@ -116,8 +116,8 @@ examples
 
 The levels, from cheap to dear: an eigenvalue; semidefinite relaxations (max-cut for two clusters,
 partition for more); the same with cuts; branch and bound; enumeration where the labelings are few.
-Margins have levels of their own, such as lifted, and joint for two clusters of a few hundred
-samples. Domains are convex: their solvers prove the bound.
+Margins have levels of their own: lifted, and for two clusters margin-tree (branching on labels), or
+joint within an active balance. Domains are convex: their solvers prove the bound.
 The bound is shown as it climbs, and in a table with a row for each level. Ctrl-C keeps the best.
 """
 

@@ -92,8 +92,9 @@ def tighten(result: Result, *, time_limit: float | None = None, improve: bool = 
     The levels are: the eigenvalue bound; all labelings, where they are few; the semidefinite
     relaxation (max-cut for two clusters, by `InteriorPoint`, or `LowRank` for many samples;
     partition for more); the same with cuts, and branch and bound. For hinge problems the
-    levels are the lifted margin and, for two clusters of few samples, the same with labels and
-    triangles; with several kernels, the lifted margin of all of them. Without a limit it goes on
+    levels are the lifted margin and, for two clusters, a tree over their labels, or with an active
+    balance and few samples labels lifted beside it and triangles; with several kernels, the lifted
+    margin of all of them, and for two clusters a tree. Without a limit it goes on
     until the gap is 1e-4. Better labels found on the way become ``incumbent``; with ``improve``
     they are adopted, and the message says so. ``progress`` shows a line a level, or is called with
     each `Rung`. Ctrl-C ends the climb with the best so far.
@@ -137,9 +138,11 @@ def _levels(f: Any) -> list[Level] | None:
     lq = f.offer(LabelQuadratic)
     if lq is None:
         if f.offer(KernelMargin) is not None and f.n <= KERNELS:
-            return [_by_default("mkc")]
+            return [_by_default("mkc"), *([_tree] if _tree_of(f) is not None else [])]
         if f.offer(LiftedMargin) is None:
             return None
+        if _tree_of(f) is not None:
+            return [_by_default("lifted"), _tree]
         dear = f.n <= JOINT and "joint" in f.relaxations().kinds
         return [_by_default(kind) for kind in (["lifted", "joint"] if dear else ["lifted"])]
     if lq.k < 2:
@@ -210,23 +213,37 @@ def _relaxed(climb: _Climb, relaxed: Any, solver: Any, steps: int | None = SEEDE
 def _branched(climb: _Climb) -> None:
     """Cuts at the root, then branch and bound."""
     f = climb.result.formulation
-    solver = registry.solver("BranchAndBound")(gap=CERTIFIED_GAP / 2)
+    kind = "sdp+cuts" if f.n_clusters == 2 else "partition+cuts"
+    _proved(climb, registry.solver("BranchAndBound")(gap=CERTIFIED_GAP / 2), "branch-and-bound",
+            f.relax(kind).kind)
 
+
+def _tree(climb: _Climb) -> None:
+    """A tree over the labels of two classes."""
+    _proved(climb, _tree_of(climb.result.formulation), "margin-tree", "margin-tree")
+
+
+def _tree_of(f: Any) -> Any:
+    """The solver that makes a tree over the labels of a margin problem; None where none does."""
+    found = [registry.solver(name)(gap=CERTIFIED_GAP / 2) for name in ("MarginTree", "KernelTree")]
+    return next((solver for solver in found if solver.refuses(f) is None), None)
+
+
+def _proved(climb: _Climb, solver: Any, kind: str, root: str) -> None:
+    """A tree by a solver whose certificate is of that kind; ``root`` names what its root does."""
     def watch(row: dict[str, float]) -> None:
         climb.value = min(climb.value, row["best"])
-        name = "branch-and-bound" if row["nodes"] > 1 else f.relax(kind).kind
-        climb.record(name, row["lower"])
+        climb.record(kind if row["nodes"] > 1 else root, row["lower"])
 
-    kind = "sdp+cuts" if f.n_clusters == 2 else "partition+cuts"
+    f, known = climb.result.formulation, climb.value
     start = climb.labels if climb.value < math.inf else None
-    known = climb.value
     out = solve(f, solver, init=start, time_limit=climb.remaining(), seed=0, callback=watch)
     climb.value = known
     climb.stopped |= out.status is Status.INTERRUPTED
     climb.found(out.point)
-    if out.certificate is not None and out.certificate.kind == "branch-and-bound":
-        climb.result = certified(climb.result, "branch-and-bound", out.certificate.duals)
-    climb.record("branch-and-bound")
+    if out.certificate is not None and out.certificate.kind == kind:
+        climb.result = certified(climb.result, kind, out.certificate.duals)
+    climb.record(kind)
 
 
 def _finished(climb: _Climb, improve: bool, broken: str) -> Result:
