@@ -167,10 +167,6 @@ class Domain:
         moved = total > 1e-280
         return np.where(moved, (pull @ S) / np.where(moved, total, 1.0), places)
 
-    def fixed_point_map(self, points: Any) -> Floats:
-        """`ascend` for points (m, d) of the original space."""
-        return self.ascend(self.placed(points)) + self.shift
-
     def gradient(self, points: Any) -> Floats:
         """Gradient of f at points (m, d): 2 gamma sum_i a_i k(x_i, x) (x_i - x)."""
         gamma, x = self.require_gaussian("the gradient"), self.placed(points)

@@ -13,7 +13,6 @@ import numpy as np
 from mmcopt.capabilities.base import Capability
 from mmcopt.capabilities.feasible_labels import find_labels
 from mmcopt.capabilities.matrices import Dense, LowRank, Symmetric, as_symmetric
-from mmcopt.constraints import LabelRules
 from mmcopt.errors import DataError, InfeasibleError, ParameterError
 from mmcopt.linalg import largest_eigenvalue, smallest_eigenvalue, spd_inverse
 from mmcopt.types import Floats, Ints
@@ -136,12 +135,6 @@ class LabelQuadratic(Capability):
     def labels(self, point: Ints) -> Ints:
         """The labels of a point: themselves."""
         return point
-
-    @property
-    def label_rules(self) -> LabelRules:
-        """The constraints, in the form that names their violations."""
-        groups = np.arange(self.n) if self.groups is None else np.asarray(self.groups)
-        return LabelRules(groups, self.weights, self.low, self.high, self.fixed, self.apart)
 
     def violation(self, point: Ints) -> float:
         """Largest violation of a constraint by a point; sizes count in samples."""

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from mmcopt.bounds.certificates import bound_seconds, cheap_bound
 from mmcopt.checks import flag, integer, optional, real
-from mmcopt.errors import BackendError, ParameterError
+from mmcopt.errors import BackendError, MMCWarning, ParameterError
 from mmcopt.modeling import Formulation
 from mmcopt.modeling.result import History, Result, Status
 from mmcopt.solving.pairing import check_pair, resolve_solver
@@ -249,7 +249,7 @@ def _finish(problem: Any, solver: Solver, runs: list[Run], gap_tol: float,
         result = replace(result, status=Status.CERTIFIED)
     caution = problem.caution(best.point, labels, objective)
     if caution is not None:
-        warnings.warn(f"{type(problem).__name__}: {caution}", stacklevel=3)
+        warnings.warn(f"{type(problem).__name__}: {caution}", MMCWarning, stacklevel=3)
     return replace(result, message=result.status.value + ("" if caution is None else
                                                           f"; {caution}"))
 
