@@ -81,13 +81,8 @@ class Diffrac(LabelRegression):
         super()._adopt(other, changed | {"lam"} if "kappa" in changed else changed)
 
     def path(self, lams: Sequence[float]) -> list[Self]:
-        """Return this problem at several kappa; kernel and, when there are many, spectrum shared.
-
-        An eigendecomposition costs about as much as 4 Cholesky inverses at n = 1800 and 9 at 4000.
-        """
-        if not self.low_rank and len(lams) >= max(4, self.n // 450):
-            self.spectrum  # noqa: B018
-        return [self.replace(kappa=float(kappa)) for kappa in lams]
+        """Return this problem at several kappa, which share what those of `LeastSquares` do."""
+        return self._along("kappa", lams)
 
     # ------------------------------------------------------------ capabilities
 

@@ -134,7 +134,7 @@ class LabelRegression(Formulation):
 
     def _dense(self) -> Floats:
         n, shift = self.n, self.shift
-        if "spectrum" in self._cache:
+        if self._cache.get("by_spectrum", False):
             w, V = self.spectrum
             B = V * np.sqrt(w / (w + shift))
             return np.asarray(B @ B.T)
@@ -164,11 +164,16 @@ class LabelRegression(Formulation):
 
         An eigendecomposition costs about as much as 4 Cholesky inverses at n = 1800 and 9 at 4000.
         """
+        return self._along("lam", lams)
+
+    def _along(self, name: str, values: Sequence[float]) -> list[Self]:
+        many = len(values) >= max(4, self.n // 450)
         if not self.low_rank:
-            self.K  # noqa: B018
-            if len(lams) >= max(4, self.n // 450):
-                self.spectrum  # noqa: B018
-        return [self.replace(lam=float(lam)) for lam in lams]
+            self.spectrum if many else self.K  # noqa: B018
+        cells = [self.replace(**{name: float(value)}) for value in values]
+        for cell in cells:  # said here, so that R does not depend on what else was asked before
+            cell._cache["by_spectrum"] = many
+        return cells
 
     def forget(self) -> None:
         """Drop R, which is rebuilt when it is asked for; the kernel matrix stays."""

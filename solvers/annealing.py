@@ -84,7 +84,7 @@ class Annealing(LabelSearch):
         schedule = np.geomspace(self.hot or hot, self.cold or cold, self.sweeps)
         if isinstance(state, FactorBoard):
             return self._factor_step(lq, state, schedule)
-        sweeps = int(np.clip(CHANGES // (lq.n * lq.n // 10), 1, SWEEPS))
+        sweeps = int(np.clip(10 * CHANGES // (lq.n * lq.n), 1, SWEEPS))
         part = schedule[state.count:state.count + sweeps]
         gain = label_moves.anneal(working_matrix(lq), state.c, state.G, state.sizes, lq.rules(),
                                   part, state.rng)

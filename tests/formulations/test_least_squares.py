@@ -293,3 +293,12 @@ def test_r_is_a_factor_where_there_are_few_features_whatever_the_kernel_is_calle
     count = f.fitted.feature_count
     assert count == (f.fitted.features().shape[1] if f.fitted.explicit else None)
     assert f.low_rank == factor and f.offer(LabelQuadratic).matrix.is_dense != factor
+
+
+def test_r_does_not_depend_on_what_was_asked_before():
+    fresh, asked = (LeastSquares(X, 3, kernel=Gaussian(width=0.5)) for _ in range(2))
+    asked.spectrum  # noqa: B018
+    assert fresh.replace(lam=0.7).W.dense().tobytes() == asked.replace(lam=0.7).W.dense().tobytes()
+    few, many = fresh.path((0.7, 0.1)), asked.path((0.7, 0.5, 0.3, 0.1))
+    assert few[0].W.dense().tobytes() == fresh.replace(lam=0.7).W.dense().tobytes()
+    np.testing.assert_allclose(many[0].W.dense(), few[0].W.dense(), atol=1e-12)
