@@ -19,6 +19,7 @@ from mmcopt.solvers.label_generation import LabelGeneration
 from mmcopt.solvers.libsvm import Libsvm
 from mmcopt.solvers.low_rank import LowRank
 from mmcopt.solvers.margin_barrier import MarginBarrier
+from mmcopt.solvers.margin_search import MarginSearch
 from mmcopt.solvers.margin_tree import MarginTree
 from mmcopt.solvers.memetic import Memetic
 from mmcopt.solvers.regularized_dual import RegularizedDual
@@ -31,5 +32,5 @@ from mmcopt.solvers.tabu import Tabu
 __all__ = ["Alternating", "Annealing", "BranchAndBound", "BruteForce", "Conic", "Continuation",
            "CuttingPlane", "Direct", "DualCoordinate", "Evolutionary", "InteriorPoint", "JointDual",
            "KernelBarrier", "KernelTree", "KernighanLin", "LabelGeneration", "Libsvm", "LowRank",
-           "MarginBarrier", "MarginTree", "Memetic", "RegularizedDual", "SGD", "Shaking",
-           "SteepestDescent", "StochasticDescent", "Tabu"]
+           "MarginBarrier", "MarginSearch", "MarginTree", "Memetic", "RegularizedDual", "SGD",
+           "Shaking", "SteepestDescent", "StochasticDescent", "Tabu"]

@@ -1,0 +1,239 @@
+"""Coordinate ascent on the machines of labels that follow their scores, compiled.
+
+With rows x_i scaled by ``1 / sqrt(beta n)`` the objective of maximum-margin clustering is, times n,
+``1/2 sum_p |w_p|^2 + sum_i max(0, 1 - (t1_i - t2_i))``, and the machine of given labels y has
+``w_p = sum_i u_ip x_i`` with ``u_ip <= [p = y_i]`` and ``sum_p u_ip = 0``. A pass takes the best u
+of one sample after another, and a sample whose score of another class is higher takes that class
+first. The sums over classes are zero, so the last class is minus the others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+F = Any
+LEAST_WEIGHT = 1e-12  # of a kernel, which could not come back from zero
+MIXED = 4  # passes after which the weights of kernels follow
+QUIET = 2  # passes without a change of labels before the gap is looked at
+loop = njit(cache=True, nogil=True, error_model="numpy",
+            fastmath={"contract", "nsz", "arcp", "reassoc"})
+
+
+class Machine(NamedTuple):
+    """The samples: ``A`` holds their rows, or with ``gram`` all products of rows.
+
+    Of several ``kernels`` (M, n, n), A is the sum with weights of norm ``p``. No class falls below
+    ``least`` samples.
+    """
+
+    A: F
+    norms: F  # products of rows with themselves
+    gram: bool
+    kernels: F
+    p: float
+    least: int
+
+
+class At(NamedTuple):
+    """Where a descent is: u (k, n), labels and their counts, weights of kernels, and sums ``V``.
+
+    ``V[p]`` is ``sum_i u_ip A_i``: weights w_p, or with ``gram`` the scores of all samples.
+    """
+
+    V: F
+    U: F
+    y: F
+    count: F
+    weights: F
+
+
+@loop
+def _scores(A: F, V: F, i: int, gram: bool, sigma: float, t: F) -> None:
+    """The scores t (k,) of sample i, times sigma."""
+    last = 0.0
+    for p in range(V.shape[0]):
+        total = 0.0
+        if gram:
+            total = V[p, i]
+        else:
+            for c in range(V.shape[1]):
+                total += A[i, c] * V[p, c]
+        t[p] = sigma * total
+        last -= t[p]
+    t[V.shape[0]] = last
+
+
+@loop
+def _lead(t: F, y: int) -> int:
+    """The class of the largest score; y where it is level with that."""
+    best = y
+    for p in range(t.size):
+        if t[p] > t[best]:
+            best = p
+    return best
+
+
+@loop
+def _rival(t: F, y: int) -> int:
+    """The class of the largest score other than y."""
+    best = 1 if y == 0 else 0
+    for p in range(best + 1, t.size):
+        if p != y and t[p] > t[best]:
+            best = p
+    return best
+
+
+@loop
+def _best(t: F, u: F, y: int, h: float, new: F) -> None:
+    """The best u of a sample of label y with scores t, others held; h is its product with itself.
+
+    It is ``C - max(0, z - theta) / h`` with C = [p = y], z = t - h u - C + h C, and theta such that
+    it sums to zero: found by leaving out what is below theta until nothing is.
+    """
+    k = t.size
+    rival = _rival(t, y)
+    if k == 2 or h <= 0.0:
+        step = (1.0 - t[y] + t[rival]) / (2.0 * h) if h > 0.0 else 1.0
+        new[:] = 0.0
+        new[y] = min(max(u[y] + step, 0.0), 1.0)
+        new[rival] = -new[y]
+        return
+    for p in range(k):
+        new[p] = t[p] - h * u[p]
+    new[y] += h - 1.0
+    theta, before = -np.inf, -1
+    while True:
+        total, m = 0.0, 0
+        for p in range(k):
+            if new[p] > theta:
+                total += new[p]
+                m += 1
+        if m == before:
+            break
+        theta, before = (total - h) / m, m
+    for p in range(k):
+        new[p] = (1.0 if p == y else 0.0) - max(0.0, new[p] - theta) / h
+
+
+@loop
+def sweep(machine: F, at: F, sigma: float, free: bool) -> int:
+    """One pass over the samples; how many labels have changed.
+
+    Scores count ``sigma`` times, as they would with beta / sigma; labels stay unless ``free``.
+    """
+    A, norms, gram, _, _, least = machine
+    V, U, y, count, _ = at
+    k, n = U.shape
+    t, u, new = np.empty(k), np.empty(k), np.empty(k)
+    flips = 0
+    for i in range(n):
+        _scores(A, V, i, gram, sigma, t)
+        own = y[i]
+        if free and count[own] > least:
+            own = _lead(t, own)
+            if own != y[i]:
+                count[y[i]] -= 1
+                count[own] += 1
+                y[i] = own
+                flips += 1
+        idle = True
+        for p in range(k):
+            u[p] = U[p, i]
+            idle = idle and u[p] == 0.0
+        if idle and t[own] - t[_rival(t, own)] >= 1.0:
+            continue
+        _best(t, u, own, sigma * norms[i], new)
+        for p in range(k):
+            step = new[p] - u[p]
+            if step == 0.0:
+                continue
+            U[p, i] = new[p]
+            if p < k - 1:
+                for c in range(V.shape[1]):
+                    V[p, c] += step * A[i, c]
+    return flips
+
+
+@loop
+def judge(machine: F, at: F) -> tuple[float, float]:
+    """The objective times n, and how far it is above the dual of the machine of its labels."""
+    A, _, gram, _, _, least = machine
+    V, U, y, _, _ = at
+    k, n = U.shape
+    t = np.empty(k)
+    square, free, held, linear = 0.0, 0.0, 0.0, 0.0
+    for i in range(n):
+        _scores(A, V, i, gram, 1.0, t)
+        top = _lead(t, y[i])
+        free += max(0.0, 1.0 - t[top] + t[_rival(t, top)])
+        held += max(0.0, 1.0 - t[y[i]] + t[_rival(t, y[i])])
+        linear += U[y[i], i]
+        for p in range(k):
+            square += U[p, i] * t[p]
+    return 0.5 * square + (held if least else free), square + held - linear
+
+
+@loop
+def gather(machine: F, at: F) -> None:
+    """Mix the kernels by their weights, and sum V anew."""
+    A, norms, _, kernels, _, _ = machine
+    V, U, _, _, weights = at
+    n = U.shape[1]
+    if kernels.shape[0]:
+        A[:] = 0.0
+        for m in range(kernels.shape[0]):
+            A += weights[m] * kernels[m]
+        for i in range(n):
+            norms[i] = A[i, i]
+    V[:] = np.dot(np.ascontiguousarray(U[:-1]), A)
+
+
+@loop
+def reweigh(machine: F, at: F) -> float:
+    """Give the kernels their best weights for w as it is; the largest change of one.
+
+    They go with ``|w_m|^(2/(p+1))``, where w_m is weights_m sum_i u_i phi_m(x_i).
+    """
+    kernels, p, U, weights = machine.kernels, machine.p, at.U, at.weights
+    new = np.empty(weights.size)
+    for m in range(weights.size):
+        square = (U * np.dot(U, kernels[m])).sum()
+        new[m] = (weights[m]**2 * max(square, 0.0))**(1.0 / (p + 1.0))
+    top = new.max()
+    if top <= 0.0:
+        return 0.0
+    new /= top
+    new /= ((new**p).sum())**(1.0 / p)
+    new = np.maximum(new, LEAST_WEIGHT)
+    moved = np.abs(new - weights).max()
+    weights[:] = new
+    gather(machine, at)
+    return moved
+
+
+@loop
+def descend(machine: F, at: F, sigma: float, grow: float, free: bool, passes: int,
+            tol: float) -> tuple[float, float, int, bool]:
+    """Passes, with sigma growing to 1, until the gap of the labels is ``tol`` of the objective.
+
+    The sigma reached, the objective times n, how many passes, and whether it has ended.
+    """
+    quiet, moved, used = 0, 0.0, 0
+    several = machine.kernels.shape[0] > 0
+    while used < passes:
+        flips = sweep(machine, at, sigma, free)
+        used += 1
+        if several and used % MIXED == 0:
+            moved = reweigh(machine, at)
+        if sigma < 1.0:
+            sigma = min(1.0, grow * sigma)
+            continue
+        quiet = quiet + 1 if flips == 0 else 0
+        if quiet >= QUIET and quiet % QUIET == 0 and moved <= tol:
+            value, gap = judge(machine, at)
+            if gap <= tol * value:
+                return sigma, value, used, True
+    return sigma, judge(machine, at)[0], used, False
