@@ -55,7 +55,7 @@ class CPM3C(MarginProblem):
     """
 
     paper = "Zhao et al., CPM3C, eq. 6 and 7"
-    default_solver = "CuttingPlane"
+    default_solver = "MarginSearch"
     machine: ClassVar[Callable[..., GivenLabels]] = CrammerSinger  # what given labels make of it,
     majoriser: ClassVar[Callable[..., GivenLabels]] = LinearizedCPM3C  # and a step of the procedure
 

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mmcopt.capabilities import Capability, CutRisk
-from mmcopt.checks import hyper, integer, real
+from mmcopt.checks import hyper, integer
+from mmcopt.kernels.features import StackedFeatures
 from mmcopt.margins import Hinge
 from mmcopt.margins.cut_models import LabelCuts, PairCuts, floored
 from mmcopt.modeling.result import Status
@@ -18,11 +19,14 @@ from mmcopt.solving import Progress, Solver
 from mmcopt.types import Floats, Ints
 
 WORK = 4_000_000  # products of a step, about
-FEWEST = 8  # starts at least, of any number of samples
+FEWEST = 4  # starts at least, of problems of any size
+MANY_SAMPLES, MANY_PRODUCTS = 100_000, 20_000_000  # in the first pass of all starts together
+LARGEST = 2500  # samples of which all products are held
 ROUGH, FINE = 1e-3, 1e-7  # relative gaps to the machine of the labels: of all starts, of members
 ROUGH_PASSES, FINE_PASSES = 100, 3000  # at most
 LOW, GROW = 0.03, 3.0  # the least sigma that a descent begins with, and how it grows
-KICKED = 0.1  # of the samples of a member, at most, that a child has elsewhere
+KICKED, FORGOTTEN = 0.1, 0.5  # of the samples of a member, at most, that a child has otherwise
+STRANGE = 0.5  # of the mixtures, those by names drawn at random
 BETTER = 1e-7  # relative: what counts as an improvement
 HANDED = CuttingPlane()
 
@@ -56,6 +60,7 @@ class _Pool:
     point: Any
     value: float
     start: Ints | None
+    starts: int
     members: list[_Member] = field(default_factory=list)
     seen: set[bytes] = field(default_factory=set)  # labels that members were settled from
     run: _Run | None = None
@@ -65,6 +70,33 @@ class _Pool:
 
 @dataclass(frozen=True, kw_only=True)
 class MarginSearch(Solver):
+    """Many short descents from random labels, a pool of the best, and children of its members.
+
+    A descent goes over the samples, and over again: each takes the class of its largest score, and
+    then the best multipliers that its machine (Crammer and Singer's, of the labels) can have while
+    the others hold theirs. So labels and machine settle together, in tenths of a millisecond on
+    hundreds of samples. Most descents begin with a larger beta, by up to 1 / .03, where few basins
+    are left, and come down. What ends near the best is solved to a relative gap of 1e-7 to the
+    machine of its labels, and joins the pool. Children mix two members, the classes of one by the
+    names of the other, or have part of the samples of one elsewhere; the search stops after
+    ``patience`` of them without a new best. Within a time limit it begins again until the time is
+    up. With a floor on sizes no sample leaves a class that has no more than that.
+
+    Large problems take fewer starts and children, no fewer than four. The hinge loss on dense
+    features, of one kernel or several, without an active balance; and at most 2,500 samples where
+    all products between samples have to be held: kernels, and more features than two thirds of the
+    samples. All else it hands over to `CuttingPlane`.
+
+    Examples
+    --------
+    >>> import mmcopt as mm
+    >>> from mmcopt.formulations import CPM3C
+    >>> X, y = mm.datasets.load("digits:3,8")
+    >>> result = mm.solve(CPM3C(X[:100], 2, beta=0.1), seed=0)
+    >>> result.solver, round(result.objective, 4)
+    ('MarginSearch', 0.1997)
+    """
+
     needs: ClassVar[tuple[type[Capability], ...]] = (CutRisk,)
     anytime: ClassVar[bool] = True
 
@@ -75,52 +107,50 @@ class MarginSearch(Solver):
     def refuses(self, f: Any) -> str | None:
         reason = super().refuses(f)
         if reason is None and f.offer(CutRisk).bound is not None:
-            return "the problem is convex, and a single descent solves it; use CuttingPlane."
+            return "it searches among labels, and here they are given; use CuttingPlane."
         return reason
 
     def prepare(self, f: Any) -> None:
-        if fits(f.offer(CutRisk)) is None:
+        if machine_of(f.offer(CutRisk)) is None:
             HANDED.prepare(f)
+        else:
+            _compile()
 
     def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
         offer = f.offer(CutRisk)
-        machine = fits(offer)
+        machine = machine_of(offer)
         if machine is None:
             return HANDED.begin(f, init, rng)
-        W = offer.weights(init) if init is not None else np.zeros((offer.k, offer.features.d))
         start = None if init is None else f.labels(init)
-        point = offer.point(W, floored(offer.features.scores(W), machine.least)) \
-            if init is None else init
-        return self._progress(_Pool(machine, point, f.objective(point), start))
+        point = f.from_labels(rng.permutation(f.n) % offer.k) if init is None else init
+        return self._progress(_Pool(machine, point, f.objective(point), start,
+                                    self._starts(machine, offer.k)))
 
     def step(self, f: Any, state: Any, rng: np.random.Generator) -> Progress:
         if not isinstance(state, _Pool):
             return HANDED.step(f, state, rng)
         offer, machine = f.offer(CutRisk), state.machine
-        each, done = machine.A.size * (offer.k - 1), 0
+        each, done = _products(machine, offer.k), 0
         while done < WORK and self.outcome(f, state) is None:
             state.run = state.run or self._next(offer, state, rng)
-            done += each * self._advance(state.run, machine, max(1, (WORK - done) // each), state, f)
+            done += each * self._advance(f, state, state.run, max(1, (WORK - done) // each))
         return self._progress(state)
 
     def outcome(self, f: Any, state: Any) -> Status | None:
         if not isinstance(state, _Pool):
             return HANDED.outcome(f, state)
-        ended = state.run is None and state.begun >= self._starts(state) \
-            and (state.idle >= self._patience(state) or len(state.members) < 2)
+        ended = state.run is None and state.begun >= state.starts \
+            and (state.idle * self.starts >= self.patience * state.starts
+                 or len(state.members) < 2)
         return Status.CONVERGED if ended else None
-
-    def finish(self, f: Any, state: Any) -> Progress | None:
-        return None
 
     # ------------------------------------------------------------ descents
 
-    def _starts(self, state: _Pool) -> int:
-        n = len(state.machine.norms)
-        return max(FEWEST, min(self.starts, 200 * self.starts // n))
-
-    def _patience(self, state: _Pool) -> int:
-        return self._starts(state) * self.patience // self.starts
+    def _starts(self, machine: Any, k: int) -> int:
+        """How many starts a problem of this size takes."""
+        most = min(self.starts, MANY_SAMPLES // len(machine.norms),
+                   MANY_PRODUCTS // _products(machine, k))
+        return max(most, min(self.starts, FEWEST))
 
     def _next(self, offer: CutRisk, state: _Pool, rng: np.random.Generator) -> _Run:
         """Begin the next descent: from the start given, from random labels, or as a child."""
@@ -129,8 +159,8 @@ class MarginSearch(Solver):
         state.begun += 1
         if index == 0 and state.start is not None:
             return _Run(_at(machine, _spread(state.start, k), state.start), 1.0, held=True)
-        if index < self._starts(state):
-            y = rng.permutation(np.arange(n) % k) if machine.least else rng.integers(0, k, n)
+        if index < state.starts:
+            y = rng.permutation(n) % k if machine.least else rng.integers(0, k, n)
             return _Run(_at(machine, _spread(y, k), y), sigma)
         state.idle += 1
         U, weights = _child(state.members, rng)
@@ -139,46 +169,53 @@ class MarginSearch(Solver):
             y = floored(U.T, machine.least)
         return _Run(_at(machine, U, y, weights), sigma)
 
-    def _advance(self, run: _Run, machine: Any, passes: int, state: _Pool, f: Any) -> int:
+    def _advance(self, f: Any, state: _Pool, run: _Run, passes: int) -> int:
         """Take a descent further; how many passes it took."""
         from mmcopt.compiled.margin_search import descend
 
         most, tol = (FINE_PASSES, FINE) if run.fine else (ROUGH_PASSES, ROUGH)
-        run.sigma, value, used, ended = descend(machine, run.at, run.sigma, GROW, not run.held,
-                                                min(passes, most - run.used), tol)
+        run.sigma, value, used, ended = descend(state.machine, run.at, run.sigma, GROW,
+                                                not run.held, min(passes, most - run.used), tol)
         run.used += used
+        at, offer = run.at, f.offer(CutRisk)
+        member = _Member(at.U, at.y, at.weights, value)
+        if offer.scale * value / offer.features.n < state.value:
+            self._met(f, state, member)
         if not ended and run.used < most:
-            return used
+            return int(used)
         run.used = 0
         if run.held:
             run.held = False
-        elif run.fine or not self._promising(run, value, state):
-            if run.fine:
-                self._arrived(f, state, _Member(run.at.U, run.at.y, run.at.weights, value))
-            state.run = None
-        else:
+        elif not run.fine and self._promising(member, state):
             run.fine = True
-        return used
+        else:
+            if run.fine:
+                self._join(state, member)
+            state.run = None
+        return int(used)
 
-    def _promising(self, run: _Run, value: float, state: _Pool) -> bool:
-        """Whether a descent that has come so far may become a member."""
-        full = len(state.members) == self.pool
-        if full and value * (1.0 - 2 * ROUGH) >= max(m.value for m in state.members):
+    def _met(self, f: Any, state: _Pool, member: _Member) -> None:
+        """Take the point where a descent is as the best so far, if it is."""
+        offer = f.offer(CutRisk)
+        point = offer.point(_weights(offer, member), member.y.copy())
+        value = f.objective(point)
+        if value < state.value - BETTER * abs(state.value):
+            state.idle = 0
+        if value < state.value:
+            state.point, state.value = point, value
+
+    def _promising(self, member: _Member, state: _Pool) -> bool:
+        """Whether a descent that has come so far may join the pool."""
+        if len(state.members) == self.pool and member.value * (1.0 - 2 * ROUGH) \
+                >= max(m.value for m in state.members):
             return False
-        key = _canonical(run.at.y).tobytes()
+        key = _canonical(member.y).tobytes()
         known = key in state.seen
         state.seen.add(key)
         return not known
 
-    def _arrived(self, f: Any, state: _Pool, member: _Member) -> None:
-        """Take a member into the pool, and its point when it is the best so far."""
-        offer = f.offer(CutRisk)
-        point = offer.point(_weights(offer, member), member.y)
-        value = f.objective(point)
-        if value < state.value:
-            if value < state.value - BETTER * abs(state.value):
-                state.idle = 0
-            state.point, state.value = point, value
+    def _join(self, state: _Pool, member: _Member) -> None:
+        """Take a member into the pool: for the one of the same labels, or the worst."""
         label = _canonical(member.y)
         alike = [q for q, m in enumerate(state.members) if (_canonical(m.y) == label).all()]
         if not alike and len(state.members) < self.pool:
@@ -190,31 +227,49 @@ class MarginSearch(Solver):
 
     @staticmethod
     def _progress(state: _Pool) -> Progress:
-        return Progress(state, state.point, state.value,
-                        extras={"descents": float(state.begun), "members": float(len(state.members))})
+        return Progress(state, state.point, state.value, extras={
+            "descents": float(state.begun), "members": float(len(state.members))})
 
 
 # ---------------------------------------------------------------- between problem and machine
 
 
-def fits(offer: CutRisk) -> Any:
+def machine_of(offer: CutRisk) -> Any:
     """The machine of a problem, or None where there is none."""
     from mmcopt.compiled.margin_search import Machine
 
     cuts = offer.cuts(np.zeros((offer.k, offer.features.d)), "pair", None)
+    rows, n = offer.features, offer.features.n
+    gram = bool(offer.blocks) or 3 * rows.d > 2 * n
     if type(cuts) not in (PairCuts, LabelCuts) or type(cuts.loss) is not Hinge \
-            or offer.balance is not None or offer.features.sparse:
+            or offer.balance is not None or rows.sparse or (gram and n > LARGEST):
         return None
-    least = cuts.least if isinstance(cuts, LabelCuts) else 0
-    n, unit = offer.features.n, offer.beta * offer.features.n
-    if offer.blocks:
-        kernels = np.stack([X @ X.T for X in (part.dense() for part in offer.features.parts)]) / unit
+    least = (cuts.least or 0) if isinstance(cuts, LabelCuts) else 0
+    unit = offer.beta * n
+    none = np.empty((0, 0, 0))
+    if isinstance(rows, StackedFeatures):
+        kernels = np.stack([part.products for part in rows.parts]) / unit
         return Machine(np.empty((n, n)), np.empty(n), True, kernels, offer.p, least)
-    X = offer.features.dense() / np.sqrt(unit)
-    norms = np.einsum("ij,ij->i", X, X)
-    gram = 3 * X.shape[1] > 2 * n
-    return Machine(np.ascontiguousarray(X @ X.T if gram else X), norms, gram, np.empty((0, 0, 0)),
-                   offer.p, least)
+    if gram:
+        A = rows.products / unit
+        return Machine(A, A.diagonal().copy(), True, none, offer.p, least)
+    A = np.ascontiguousarray(rows.dense() / np.sqrt(unit))
+    return Machine(A, np.einsum("ij,ij->i", A, A), False, none, offer.p, least)
+
+
+def _products(machine: Any, k: int) -> int:
+    """Products in a pass over all samples, at most."""
+    return int(machine.A.size) * (k - 1 + len(machine.kernels))
+
+
+@functools.cache
+def _compile() -> None:
+    """Compile the loops of a step, on two samples."""
+    from mmcopt.compiled.margin_search import Machine, descend
+
+    machine = Machine(np.eye(2), np.ones(2), False, np.empty((0, 0, 0)), 2.0, 0)
+    y = np.arange(2)
+    descend(machine, _at(machine, _spread(y, 2), y), 0.5, GROW, True, 1, ROUGH)
 
 
 def _at(machine: Any, U: Floats, y: Ints, weights: Floats | None = None) -> Any:
@@ -223,7 +278,8 @@ def _at(machine: Any, U: Floats, y: Ints, weights: Floats | None = None) -> Any:
 
     k, M = len(U), max(1, len(machine.kernels))
     weights = np.full(M, M**(-1.0 / machine.p)) if weights is None else weights.copy()
-    at = At(np.empty((k - 1, machine.A.shape[1])), U, y.copy(), np.bincount(y, minlength=k), weights)
+    V = np.empty((k - 1, machine.A.shape[1]))
+    at = At(V, U, y.copy(), np.bincount(y, minlength=k), weights)
     gather(machine, at)
     return at
 
@@ -238,7 +294,7 @@ def _weights(offer: CutRisk, member: _Member) -> Floats:
 
 
 def _spread(y: Ints, k: int) -> Floats:
-    """u of the differences between the means of classes."""
+    """Multipliers for the differences between the means of classes."""
     U = np.full((k, len(y)), -1.0 / (k - 1))
     U[y, np.arange(len(y))] = 1.0
     return U
@@ -257,14 +313,18 @@ def _child(members: list[_Member], rng: np.random.Generator) -> tuple[Floats, Fl
     i, j = rng.choice(len(members), 2, replace=False)
     a, b = members[i], members[j]
     k, n = a.U.shape
-    kind = rng.integers(0, 3)
-    if kind == 0:
+    kind = rng.integers(3)
+    if kind == 0:  # a mixture
         table = np.zeros((k, k))
         np.add.at(table, (a.y, b.y), 1.0)
-        order = linear_sum_assignment(-table)[1] if rng.random() < .5 else rng.permutation(k)
+        order = rng.permutation(k) if rng.random() < STRANGE \
+            else linear_sum_assignment(-table)[1]
         share = rng.uniform(-0.5, 0.5)
         return (1.0 - share) * a.U + share * b.U[order], a.weights
     U = a.U.copy()
-    moved = rng.random(n) < rng.uniform(0.0, KICKED if kind == 1 else 0.5)
-    U[:, moved] = _spread(rng.integers(0, k, int(moved.sum())), k) if kind == 1 else 0.0
+    if kind == 1:  # some samples elsewhere
+        moved = rng.random(n) < rng.uniform(0.0, KICKED)
+        U[:, moved] = _spread(rng.integers(0, k, int(moved.sum())), k)
+    else:  # the machine of some of the samples
+        U[:, rng.random(n) < rng.uniform(0.0, FORGOTTEN)] = 0.0
     return U, a.weights

@@ -102,6 +102,13 @@ class Features:
         squares = np.asarray(self.X.multiply(self.X).sum(axis=0)).ravel()
         return self.scale * np.sqrt(squares) + np.abs(self.shift) * np.sqrt(self.n)
 
+    @functools.cached_property
+    def products(self) -> Floats:
+        """All inner products of rows, (n, n)."""
+        require_memory(8.0 * self.n**2, f"all products of {self.n} rows", "use fewer samples.")
+        rows = self.dense()
+        return read_only(rows @ rows.T)
+
     def total(self) -> Floats:
         """The sum of all rows: zero, up to rounding, when they are centred."""
         return self.sums(np.ones((1, self.n)))[0]
