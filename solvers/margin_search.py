@@ -20,10 +20,12 @@ from mmcopt.types import Floats, Ints
 
 WORK = 4_000_000  # products of a step, about
 FEWEST = 4  # starts at least, of problems of any size
-MANY_SAMPLES, MANY_PRODUCTS = 100_000, 20_000_000  # in the first pass of all starts together
+MANY_SAMPLES, MANY_PRODUCTS = 100_000, 100_000_000  # in the first pass of all starts together
 LARGEST = 2500  # samples of which all products are held
 ROUGH, FINE = 1e-3, 1e-7  # relative gaps to the machine of the labels: of all starts, of members
 ROUGH_PASSES, FINE_PASSES = 100, 3000  # at most
+FINE_PRODUCTS = 500_000_000  # at most, in the passes of a member
+ROUND, SLOW = 4, 1e-3  # passes between moves of labels that keep a floor, and the fall that ends it
 LOW, GROW = 0.03, 3.0  # the least sigma that a descent begins with, and how it grows
 KICKED, FORGOTTEN = 0.1, 0.5  # of the samples of a member, at most, that a child has otherwise
 STRANGE = 0.5  # of the mixtures, those by names drawn at random
@@ -50,6 +52,7 @@ class _Run:
     fine: bool = False
     held: bool = False  # whether labels stay, until their machine is roughly solved
     used: int = 0
+    before: float = np.inf  # the objective when labels that keep a floor were last moved
 
 
 @dataclass
@@ -61,6 +64,7 @@ class _Pool:
     value: float
     start: Ints | None
     starts: int
+    least: int  # samples that a class must have
     members: list[_Member] = field(default_factory=list)
     seen: set[bytes] = field(default_factory=set)  # labels that members were settled from
     run: _Run | None = None
@@ -80,7 +84,7 @@ class MarginSearch(Solver):
     machine of its labels, and joins the pool. Children mix two members, the classes of one by the
     names of the other, or have part of the samples of one elsewhere; the search stops after
     ``patience`` of them without a new best. Within a time limit it begins again until the time is
-    up. With a floor on sizes no sample leaves a class that has no more than that.
+    up. With a floor on sizes labels move all at once, after every fourth pass.
 
     Large problems take fewer starts and children, no fewer than four. The hinge loss on dense
     features, of one kernel or several, without an active balance; and at most 2,500 samples where
@@ -124,7 +128,7 @@ class MarginSearch(Solver):
         start = None if init is None else f.labels(init)
         point = f.from_labels(rng.permutation(f.n) % offer.k) if init is None else init
         return self._progress(_Pool(machine, point, f.objective(point), start,
-                                    self._starts(machine, offer.k)))
+                                    self._starts(machine, offer.k), least_of(offer)))
 
     def step(self, f: Any, state: Any, rng: np.random.Generator) -> Progress:
         if not isinstance(state, _Pool):
@@ -160,30 +164,37 @@ class MarginSearch(Solver):
         if index == 0 and state.start is not None:
             return _Run(_at(machine, _spread(state.start, k), state.start), 1.0, held=True)
         if index < state.starts:
-            y = rng.permutation(n) % k if machine.least else rng.integers(0, k, n)
+            y = rng.permutation(n) % k if state.least else rng.integers(0, k, n)
             return _Run(_at(machine, _spread(y, k), y), sigma)
         state.idle += 1
         U, weights = _child(state.members, rng)
         y = np.ascontiguousarray(U.argmax(axis=0))
-        if machine.least:
-            y = floored(U.T, machine.least)
+        if state.least:
+            y = floored(U.T, state.least)
         return _Run(_at(machine, U, y, weights), sigma)
 
     def _advance(self, f: Any, state: _Pool, run: _Run, passes: int) -> int:
         """Take a descent further; how many passes it took."""
         from mmcopt.compiled.margin_search import descend
 
-        most, tol = (FINE_PASSES, FINE) if run.fine else (ROUGH_PASSES, ROUGH)
-        run.sigma, value, used, ended = descend(state.machine, run.at, run.sigma, GROW,
-                                                not run.held, min(passes, most - run.used), tol)
+        most, tol = (self._most_fine(state), FINE) if run.fine else (ROUGH_PASSES, ROUGH)
+        most = max(most, run.used + 1)
+        free = not (run.held or state.least)
+        allowed = ROUND if state.least and not run.fine else most
+        run.sigma, value, used, ended = descend(state.machine, run.at, run.sigma, GROW, free,
+                                                min(passes, allowed, most - run.used), tol)
         run.used += used
         at, offer = run.at, f.offer(CutRisk)
-        member = _Member(at.U, at.y, at.weights, value)
-        if offer.scale * value / offer.features.n < state.value:
+        member = _Member(at.U, at.y.copy(), at.weights, value)
+        if not run.held and offer.scale * value / offer.features.n < state.value:
             self._met(f, state, member)
-        if not ended and run.used < most:
+        if state.least and not run.held and (ended or not run.fine) and run.used < most \
+                and self._relabelled(state, run, value):
             return int(used)
-        run.used = 0
+        settled = ended or (state.least and not run.fine and run.sigma == 1.0)
+        if not settled and run.used < most:
+            return int(used)
+        run.used, run.before = 0, np.inf
         if run.held:
             run.held = False
         elif not run.fine and self._promising(member, state):
@@ -193,6 +204,23 @@ class MarginSearch(Solver):
                 self._join(state, member)
             state.run = None
         return int(used)
+
+    def _most_fine(self, state: _Pool) -> int:
+        """Passes of a member at most."""
+        each = _products(state.machine, len(state.run.at.U)) if state.run else 1
+        return min(FINE_PASSES, max(ROUND, FINE_PRODUCTS // each))
+
+    @staticmethod
+    def _relabelled(state: _Pool, run: _Run, value: float) -> bool:
+        """Give samples the classes of their largest scores, but for the floor; whether to go on."""
+        if run.sigma == 1.0 and value > (1.0 - (FINE if run.fine else SLOW)) * run.before:
+            return False
+        run.before = value if run.sigma == 1.0 else np.inf
+        V = np.vstack([run.at.V, -run.at.V.sum(axis=0)])
+        y = floored(V.T if state.machine.gram else state.machine.A @ V.T, state.least)
+        moved = bool((y != run.at.y).any())
+        run.at.y[:] = y
+        return moved or run.sigma < 1.0
 
     def _met(self, f: Any, state: _Pool, member: _Member) -> None:
         """Take the point where a descent is as the best so far, if it is."""
@@ -244,17 +272,22 @@ def machine_of(offer: CutRisk) -> Any:
     if type(cuts) not in (PairCuts, LabelCuts) or type(cuts.loss) is not Hinge \
             or offer.balance is not None or rows.sparse or (gram and n > LARGEST):
         return None
-    least = (cuts.least or 0) if isinstance(cuts, LabelCuts) else 0
     unit = offer.beta * n
     none = np.empty((0, 0, 0))
     if isinstance(rows, StackedFeatures):
         kernels = np.stack([part.products for part in rows.parts]) / unit
-        return Machine(np.empty((n, n)), np.empty(n), True, kernels, offer.p, least)
+        return Machine(np.empty((n, n)), np.empty(n), True, kernels, offer.p)
     if gram:
         A = rows.products / unit
-        return Machine(A, A.diagonal().copy(), True, none, offer.p, least)
+        return Machine(A, A.diagonal().copy(), True, none, offer.p)
     A = np.ascontiguousarray(rows.dense() / np.sqrt(unit))
-    return Machine(A, np.einsum("ij,ij->i", A, A), False, none, offer.p, least)
+    return Machine(A, np.einsum("ij,ij->i", A, A), False, none, offer.p)
+
+
+def least_of(offer: CutRisk) -> int:
+    """Samples that a class must have; 0 where labels are those of the scores."""
+    cuts = offer.cuts(np.zeros((offer.k, offer.features.d)), "pair", None)
+    return (cuts.least or 0) if isinstance(cuts, LabelCuts) else 0
 
 
 def _products(machine: Any, k: int) -> int:
@@ -267,7 +300,7 @@ def _compile() -> None:
     """Compile the loops of a step, on two samples."""
     from mmcopt.compiled.margin_search import Machine, descend
 
-    machine = Machine(np.eye(2), np.ones(2), False, np.empty((0, 0, 0)), 2.0, 0)
+    machine = Machine(np.eye(2), np.ones(2), False, np.empty((0, 0, 0)), 2.0)
     y = np.arange(2)
     descend(machine, _at(machine, _spread(y, 2), y), 0.5, GROW, True, 1, ROUGH)
 
@@ -279,7 +312,7 @@ def _at(machine: Any, U: Floats, y: Ints, weights: Floats | None = None) -> Any:
     k, M = len(U), max(1, len(machine.kernels))
     weights = np.full(M, M**(-1.0 / machine.p)) if weights is None else weights.copy()
     V = np.empty((k - 1, machine.A.shape[1]))
-    at = At(V, U, y.copy(), np.bincount(y, minlength=k), weights)
+    at = At(V, U, y.copy(), weights)
     gather(machine, at)
     return at
 

@@ -25,8 +25,7 @@ loop = njit(cache=True, nogil=True, error_model="numpy",
 class Machine(NamedTuple):
     """The samples: ``A`` holds their rows, or with ``gram`` all products of rows.
 
-    Of several ``kernels`` (M, n, n), A is the sum with weights of norm ``p``. No class falls below
-    ``least`` samples.
+    Of several ``kernels`` (M, n, n), A is the sum with weights of norm ``p``.
     """
 
     A: F
@@ -34,11 +33,10 @@ class Machine(NamedTuple):
     gram: bool
     kernels: F
     p: float
-    least: int
 
 
 class At(NamedTuple):
-    """Where a descent is: u (k, n), labels and their counts, weights of kernels, and sums ``V``.
+    """Where a descent is: u (k, n), labels, weights of kernels, and sums ``V``.
 
     ``V[p]`` is ``sum_i u_ip A_i``: weights w_p, or with ``gram`` the scores of all samples.
     """
@@ -46,7 +44,6 @@ class At(NamedTuple):
     V: F
     U: F
     y: F
-    count: F
     weights: F
 
 
@@ -124,19 +121,17 @@ def sweep(machine: F, at: F, sigma: float, free: bool) -> int:
 
     Scores count ``sigma`` times, as they would with beta / sigma; labels stay unless ``free``.
     """
-    A, norms, gram, _, _, least = machine
-    V, U, y, count, _ = at
+    A, norms, gram, _, _ = machine
+    V, U, y, _ = at
     k, n = U.shape
     t, u, new = np.empty(k), np.empty(k), np.empty(k)
     flips = 0
     for i in range(n):
         _scores(A, V, i, gram, sigma, t)
         own = y[i]
-        if free and count[own] > least:
+        if free:
             own = _lead(t, own)
             if own != y[i]:
-                count[y[i]] -= 1
-                count[own] += 1
                 y[i] = own
                 flips += 1
         idle = True
@@ -158,29 +153,32 @@ def sweep(machine: F, at: F, sigma: float, free: bool) -> int:
 
 
 @loop
-def judge(machine: F, at: F) -> tuple[float, float]:
-    """The objective times n, and how far it is above the dual of the machine of its labels."""
-    A, _, gram, _, _, least = machine
-    V, U, y, _, _ = at
+def judge(machine: F, at: F, free: bool) -> tuple[float, float]:
+    """The objective times n, and how far the machine of its labels is from solved.
+
+    The objective is that of the labels, or, when they are ``free``, of the best ones.
+    """
+    A, _, gram, _, _ = machine
+    V, U, y, _ = at
     k, n = U.shape
     t = np.empty(k)
-    square, free, held, linear = 0.0, 0.0, 0.0, 0.0
+    square, loss, held, linear = 0.0, 0.0, 0.0, 0.0
     for i in range(n):
         _scores(A, V, i, gram, 1.0, t)
         top = _lead(t, y[i])
-        free += max(0.0, 1.0 - t[top] + t[_rival(t, top)])
+        loss += max(0.0, 1.0 - t[top] + t[_rival(t, top)])
         held += max(0.0, 1.0 - t[y[i]] + t[_rival(t, y[i])])
         linear += U[y[i], i]
         for p in range(k):
             square += U[p, i] * t[p]
-    return 0.5 * square + (held if least else free), square + held - linear
+    return 0.5 * square + (loss if free else held), square + held - linear
 
 
 @loop
 def gather(machine: F, at: F) -> None:
     """Mix the kernels by their weights, and sum V anew."""
-    A, norms, _, kernels, _, _ = machine
-    V, U, _, _, weights = at
+    A, norms, _, kernels, _ = machine
+    V, U, _, weights = at
     n = U.shape[1]
     if kernels.shape[0]:
         A[:] = 0.0
@@ -233,7 +231,7 @@ def descend(machine: F, at: F, sigma: float, grow: float, free: bool, passes: in
             continue
         quiet = quiet + 1 if flips == 0 else 0
         if quiet >= QUIET and quiet % QUIET == 0 and moved <= tol:
-            value, gap = judge(machine, at)
+            value, gap = judge(machine, at, free)
             if gap <= tol * value:
                 return sigma, value, used, True
-    return sigma, judge(machine, at)[0], used, False
+    return sigma, judge(machine, at, free)[0], used, False
