@@ -114,19 +114,28 @@ class MarginSearch(Solver):
             return "it searches among labels, and here they are given; use CuttingPlane."
         return reason
 
+    def takes(self, f: Any) -> bool:
+        """Whether it searches by itself, and does not hand over to `CuttingPlane`."""
+        return machine_of(f.offer(CutRisk)) is not None
+
     def prepare(self, f: Any) -> None:
-        if machine_of(f.offer(CutRisk)) is None:
-            HANDED.prepare(f)
-        else:
+        if self.takes(f):
             _compile()
+        else:
+            HANDED.prepare(f)
 
     def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
         offer = f.offer(CutRisk)
         machine = machine_of(offer)
         if machine is None:
             return HANDED.begin(f, init, rng)
-        start = None if init is None else f.labels(init)
-        point = f.from_labels(rng.permutation(f.n) % offer.k) if init is None else init
+        start = None
+        if init is not None:
+            W = offer.weights(init)
+            start = offer.cuts(W, "pair", init).top  # which keep a floor
+            point = offer.point(W, start)
+        else:
+            point = f.from_labels(rng.permutation(f.n) % offer.k)
         return self._progress(_Pool(machine, point, f.objective(point), start,
                                     self._starts(machine, offer.k), least_of(offer)))
 

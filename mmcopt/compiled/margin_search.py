@@ -101,8 +101,11 @@ def _best(t: F, u: F, y: int, h: float, new: F) -> None:
     for p in range(k):
         new[p] = t[p] - h * u[p]
     new[y] += h - 1.0
+    top = new.max()  # theta is below it by h at most, which may be far less than z
+    for p in range(k):
+        new[p] -= top
     theta, before = -np.inf, -1
-    while True:
+    for _ in range(k + 1):
         total, m = 0.0, 0
         for p in range(k):
             if new[p] > theta:

@@ -13,6 +13,7 @@ from mmcopt.checks import integer, optional, real, seed_of
 from mmcopt.kernels import Gaussian, Linear, Polynomial
 from mmcopt.modeling.result import Result
 from mmcopt.registry import formulation
+from mmcopt.registry import solver as registered
 from mmcopt.solving import solve
 
 FLOOR = 0.8  # of n / k, below which no class may fall where there are three or more
@@ -49,14 +50,21 @@ class _MarginClustering(ClusterMixin, BaseEstimator):
             return self
         floor = self.size_floor if self.size_floor is not None else FLOOR if k > 2 else 0.0
         problem = self._problem(X, float(floor))
-        # Random starts reach the lowest objectives of two classes, means those of more.
-        result = solve(problem, init="random" if k == 2 else "kmeans",
-                       restarts=self.restarts, seed=seed_of(self.random_state, owner),
-                       time_limit=self.time_limit)
+        solver, init, restarts = self._search(problem)
+        result = solve(problem, solver, init=init, restarts=restarts,
+                       seed=seed_of(self.random_state, owner), time_limit=self.time_limit)
         self.result_, self.labels_ = result, np.array(result.labels)
         self.objective_ = result.objective
         self.lower_bound_, self.gap_ = result.lower_bound, result.gap
         return self
+
+    def _search(self, problem: Any) -> tuple[Any, str, int]:
+        """The solver, its start, and how often it is run."""
+        search, count = registered("MarginSearch"), self.restarts
+        if self.n_clusters > 2:  # starts by k-means are better than random ones, two classes aside
+            return search(starts=1, patience=0), "kmeans", count
+        chosen = search(starts=count, patience=count)
+        return chosen, "random", 1 if chosen.takes(problem) else count
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores of samples, one column a class."""
@@ -76,7 +84,7 @@ class _MarginClustering(ClusterMixin, BaseEstimator):
 
 
 class MaxMarginClustering(_MarginClustering):
-    """Maximum-margin clustering by cutting planes (`mmcopt.formulations.CPM3C`).
+    """Maximum-margin clustering by `MarginSearch` (`mmcopt.formulations.CPM3C`).
 
     Parameters
     ----------
@@ -91,6 +99,7 @@ class MaxMarginClustering(_MarginClustering):
     restarts : int
         Starts, random ones for two classes and by k-means for more; the lowest objective is kept.
     time_limit : float or None
+        Seconds, all of which are spent on further starts.
     random_state : int, RandomState or None
 
     Attributes

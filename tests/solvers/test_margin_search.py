@@ -10,7 +10,7 @@ import pytest
 
 import mmcopt as mm
 from mmcopt.capabilities import CutRisk
-from mmcopt.compiled.margin_search import judge, sweep
+from mmcopt.compiled.margin_search import Machine, judge, sweep
 from mmcopt.errors import IncompatibleError
 from mmcopt.formulations import CPM3C, MKC
 from mmcopt.kernels import Gaussian, Linear
@@ -117,6 +117,17 @@ def test_a_pass_keeps_multipliers_feasible_and_never_lowers_the_dual(k):
             before = dual
         gap = judge(machine, at, False)[1]
         assert 0.0 <= gap and (at.y == y).all()
+
+
+def test_samples_of_next_to_no_length_are_harmless():
+    X = np.r_[np.eye(3), 1e-17 * np.ones((2, 3)), np.zeros((1, 3))]
+    none = np.empty((0, 0, 0))
+    machine = Machine(X, np.einsum("ij,ij->i", X, X), False, none, 2.0)
+    at = _at(machine, np.zeros((3, 6)), np.arange(6) % 3)
+    for _ in range(5):
+        sweep(machine, at, 1.0, False)
+    assert np.isfinite(at.U).all() and np.abs(at.U.sum(axis=0)).max() < 1e-12
+    assert (at.U[at.y, np.arange(6)][3:] == 1.0).all()
 
 
 @pytest.mark.parametrize("k", [2, 3])
