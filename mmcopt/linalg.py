@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -72,26 +73,40 @@ def largest_eigenvalue(K: Floats) -> float:
     n = K.shape[0]
     if n == 0:
         return 0.0
-    return _dense_largest(K) if n <= DENSE else leading_pair(K, tol=1e-9)[0]
+    if n <= DENSE:
+        return _dense_largest(K)
+    return leading_pair(lambda x: K @ x, n=n, tol=1e-9)[0]
 
 
-def leading_pair(K: Floats, start: Floats | None = None, tol: float = 1e-3) -> tuple[float, Floats]:
-    """Largest eigenvalue of a symmetric array and its vector by Lanczos, from a vector near it."""
-    from scipy.sparse.linalg import ArpackError, eigsh
+def leading_pair(times: Callable[[Floats], Floats], start: Floats | None = None, *, n: int,
+                 tol: float = 1e-4) -> tuple[float, Floats]:
+    """Largest eigenvalue and its vector by Lanczos, from a vector near it.
 
-    n = K.shape[0]
+    Of a symmetric n x n matrix that is known by its products with vectors.
+    """
+    from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
+
+    K = LinearOperator((n, n), matvec=times, dtype=np.float64)
     v0 = np.asarray(np.random.default_rng(0).standard_normal(n) if start is None else start)
     try:
         values, vectors = eigsh(K, k=1, which="LA", v0=v0, tol=tol)
         return float(values[0]), np.asarray(vectors[:, 0])
     except ArpackError:  # as of a matrix of nothing but rounding
-        return _dense_largest(K), v0
+        return leading_dense(K @ np.eye(n))
 
 
 def _dense_largest(K: Floats) -> float:
     from scipy.linalg import eigh
 
     return float(eigh(K, eigvals_only=True, subset_by_index=[len(K) - 1, len(K) - 1])[0])
+
+
+def leading_dense(K: Floats) -> tuple[float, Floats]:
+    """Largest eigenvalue and its vector, of a symmetric array, to all digits."""
+    from scipy.linalg import eigh
+
+    values, vectors = eigh(K, subset_by_index=[len(K) - 1, len(K) - 1])
+    return float(values[0]), np.asarray(vectors[:, 0])
 
 
 def cholesky_succeeds(A: Floats) -> bool:

@@ -19,9 +19,11 @@ from mmcopt.solving.factor_search import (
     factor_start,
     next_part,
     on_factor,
+    warm_on_factor,
     working_factor,
 )
 from mmcopt.solving.label_search import Board, LabelSearch, new_board, random_state, working_matrix
+from mmcopt.solving.runs import out_of_time
 
 SWEEPS = 50  # of one driver step, at the most
 CHANGES = 50_000_000  # entries of W that one driver step reads, about, where a tenth moves
@@ -64,7 +66,10 @@ class Annealing(LabelSearch):
         return None if lq is not None and lq.k > 1 and on_factor(lq) else super().refuses(f)
 
     def prepare(self, f: Any) -> None:
-        if not on_factor(f.offer(LabelQuadratic)):
+        lq = f.offer(LabelQuadratic)
+        if on_factor(lq):
+            warm_on_factor(self, lq)
+        else:
             super().prepare(f)
 
     def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
@@ -118,10 +123,14 @@ class Annealing(LabelSearch):
 
 
 def pilot_temperatures(lq: LabelQuadratic) -> tuple[float, float]:
-    """Hot and cold temperature of a problem, from a pilot run that is made once and seeded by 0."""
-    if "temperatures" not in lq._memo:
-        lq._memo["temperatures"] = _pilot(lq)
-    return lq._memo["temperatures"]
+    """Hot and cold temperature of a problem, from a pilot run that is made once and seeded by 0.
+
+    Out of time, they are what the part of the pilot that was run says, and are not kept.
+    """
+    if "temperatures" in lq._memo:
+        return lq._memo["temperatures"]
+    temperatures = _pilot(lq)
+    return temperatures if out_of_time() else lq._memo.setdefault("temperatures", temperatures)
 
 
 def _pilot(lq: LabelQuadratic) -> tuple[float, float]:
@@ -132,6 +141,8 @@ def _pilot(lq: LabelQuadratic) -> tuple[float, float]:
     reached = [0.0]
     for T in temperatures:
         reached.append(reached[-1] + gain(T))
+        if out_of_time():
+            break
     gained = np.array(reached[1:])
     steps = np.diff(reached)
     if gained.max() <= 0:  # nothing to gain: any temperatures will do

@@ -13,7 +13,7 @@ from mmcopt.checks import hyper, instance, integer, optional, real
 from mmcopt.modeling.result import Status
 from mmcopt.solvers.tabu import Tabu
 from mmcopt.solving import Progress, Solver, run
-from mmcopt.solving.label_search import LabelSearch, start_labels
+from mmcopt.solving.label_search import LabelSearch, start_labels, too_late
 
 
 @dataclass
@@ -64,13 +64,18 @@ class Continuation(LabelSearch):
     def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
         lq = f.offer(LabelQuadratic)
         c = start_labels(lq, init, rng)
-        levels = self.levels(lq)
         skip = int(rng.integers(self.stages))
+        if too_late(lq):
+            skip, levels = self.stages, [1.0] * (self.stages + 1)
+        else:
+            levels = self.levels(lq)
         value = lq.value(c)
         return self._progress(lq, _Path(c, value, levels, skip, value, c))
 
     def step(self, f: Any, state: _Path, rng: np.random.Generator) -> Progress:
         lq = f.offer(LabelQuadratic)
+        if too_late(lq):
+            state.stage = self.stages  # straight to the problem itself
         t = state.levels[state.stage]
         level = lq.smooth(t) if state.stage < self.stages else lq
         search = self.opening if state.opening else self.inner

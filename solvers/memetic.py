@@ -19,8 +19,15 @@ from mmcopt.solvers.shaking import Shaking
 from mmcopt.solvers.stochastic_descent import StochasticDescent
 from mmcopt.solvers.tabu import Tabu
 from mmcopt.solving import Progress, Run, run
-from mmcopt.solving.factor_search import on_factor
-from mmcopt.solving.label_search import ONE_LABELING, LabelSearch, new_board, start_labels
+from mmcopt.solving.factor_search import factor_board, on_factor, warm_on_factor
+from mmcopt.solving.label_search import (
+    ONE_LABELING,
+    Board,
+    LabelSearch,
+    new_board,
+    start_labels,
+    too_late,
+)
 from mmcopt.types import Ints
 
 SIMILAR = 0.99  # adjusted Rand index above which two members count as the same
@@ -30,6 +37,10 @@ BLOCK_STARTS = 3  # random starts of the search over blocks, besides the better 
 BLOCKS = 1000  # intersections of clusters that a child's parents have at the most
 TINY = 4 * enumeration.CHUNK  # labelings up to which all of them are tried
 BETTER = 1e-9  # relative: what counts as an improvement
+FIRST = "shaken", "walked", "shaken"  # kinds of the first members; then an annealed one
+FEW = 64  # intersections that members must be able to have before they are combined early
+SHORT = 0.5  # share of the walks with the rest that `Tabu` takes by default
+WALK = 1.5  # moves from random labels, as a multiple of n
 WORK = 400_000_000  # about, scores looked at in a driver step
 QUICK = 1000  # samples up to which members are made so fast that children can wait
 EARLY = 2  # children without a new best before the next member, while the pool grows
@@ -56,7 +67,8 @@ class _Pool:
 
     best: Ints
     value: float
-    start: Ints | None
+    start: Any  # the board of the labels that the first member begins with
+    given: bool  # whether the caller gave them
     members: list[Ints] = field(default_factory=list)
     values: list[float] = field(default_factory=list)
     made: int = 0  # members made, those that were made twice included
@@ -72,21 +84,22 @@ class _Pool:
 class Memetic(LabelSearch):
     """Build a pool of good partitions and combine some of them, block by block.
 
-    The first members are made by `Shaking` and `Annealing`, which are quick; most of the others
-    follow the path of `Continuation`, each from a random level, unless annealing does better. Some
-    basins are reached only from one of these. A child is made from two or more members whose
-    clusters intersect in a few dozen to a few hundred blocks: one-flip searches agree on such
-    micro-groups and err in assembling them, so the blocks are contracted to single nodes and the
-    small problem is searched by `Tabu`.
+    The first members are made by `Shaking`, by a `Tabu` walk from random labels and by `Annealing`,
+    which are quick; most of the others follow the path of `Continuation`, each from a random level,
+    unless annealing does better. Some basins are reached only from one of these. A child is made
+    from two or more members whose clusters intersect in a few dozen to a few hundred blocks:
+    one-flip searches agree on such micro-groups and err in assembling them, so the blocks are
+    contracted to single nodes and the small problem is searched by `Tabu`.
     Half of the children are assembled on a smoothed level and follow the path down from there, the
     others on the problem itself; all are polished, the longer the longer nothing new was found. A
     child replaces the member it resembles (adjusted Rand index > .99), or the worst one, when it
     is better. The search stops after ``patience`` children without a new best; within a time limit
     it begins again with a new pool until the time is up.
 
-    On problems of more than 1,000 samples each member is followed by children at once. A path
-    costs some Cholesky factorisations, so above ``large`` samples all members are quick ones. When
-    W is held as a factor of more than 5,000 rows, members are annealed and polished on the factor.
+    On problems of more than 1,000 samples members are followed by children as soon as their
+    clusters have enough intersections. A path costs some Cholesky factorisations, so above
+    ``large`` samples, and where the time left is too short, all members are quick ones. When W is
+    held as a factor of more than 5,000 rows, members are annealed and polished on the factor.
     Problems of at most 16,384 labelings are enumerated, which proves the answer.
 
     Ends in a local optimum of moves and swaps (of moves, on a large factor). A driver step makes
@@ -118,7 +131,10 @@ class Memetic(LabelSearch):
         return super().refuses(f)
 
     def prepare(self, f: Any) -> None:
-        if not on_factor(f.offer(LabelQuadratic)):
+        lq = f.offer(LabelQuadratic)
+        if on_factor(lq):
+            warm_on_factor(self, lq)
+        else:
             super().prepare(f)
 
     def warm(self, toy: LabelQuadratic) -> None:
@@ -129,8 +145,8 @@ class Memetic(LabelSearch):
 
     def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
         lq = f.offer(LabelQuadratic)
-        c = start_labels(lq, init, rng)
-        state = _Pool(c, lq.value(c), None if init is None else c)
+        board = _board(lq, start_labels(lq, init, rng), None, rng)
+        state = _Pool(board.c.copy(), board.value, board, init is not None)
         state.tiny = enumeration.count_labelings(lq) <= TINY
         return self._progress(lq, state)
 
@@ -151,7 +167,8 @@ class Memetic(LabelSearch):
 
     def _grows(self, lq: LabelQuadratic, state: _Pool) -> bool:
         """Whether a member is due: where that takes long each is followed by children at once."""
-        early = lq.n > QUICK and len(state.members) > 1
+        few = 2 if on_factor(lq) else math.log(FEW) / math.log(lq.k)  # members are dear there
+        early = lq.n > QUICK and len(state.members) >= few
         return state.made < self.pool and (not early or state.idle >= EARLY)
 
     def _exhausted(self, state: _Pool) -> bool:
@@ -173,7 +190,7 @@ class Memetic(LabelSearch):
         # The best label met is a local optimum of moves; it is made one of swaps as well.
         board = new_board(lq, state.best.copy(), np.random.default_rng(0))
         self.descend(lq, board)
-        self._seen(lq, state, board.c)
+        self._seen(lq, state, board.c, board.value)
         return self._progress(lq, state)
 
     def certificate(self, f: Any, run: Run) -> Certificate | None:
@@ -187,34 +204,39 @@ class Memetic(LabelSearch):
 
     def _member(self, lq: LabelQuadratic, state: _Pool, rng: np.random.Generator) -> _Task:
         """Labels to begin with, and the searches that make a member of them."""
-        polish = (1.0, _polish(lq, 0.5))
-        if state.start is not None and state.made == 0:
-            return _Task(state.start, [polish])
-        c = lq.random_labels(rng)
+        polish = (1.0, _polish(lq, 0.5, rng))
+        board, state.start = state.start, None
+        if board is not None and state.given:
+            return _Task(board.c, [polish], board=board)
+        c = lq.random_labels(rng) if board is None else board.c
         kind = self._kind(lq, state)
         if kind == "path":
             levels = Continuation().levels(lq)
             levels = levels[int(rng.integers(len(levels) - 1)):]
-            return _Task(c, [(levels[0], _polish(lq, 2.0)),
-                             *((t, _polish(lq, 0.5)) for t in levels[1:])], kind=kind)
+            return _Task(c, [(levels[0], _polish(lq, 2.0, rng)),
+                             *((t, _polish(lq, 0.5, rng)) for t in levels[1:])], kind=kind)
         if kind == "annealed":
             sweeps = self.sweeps * 2 ** min(state.anneals, LONGER) if "path" in state.lowest \
                 else self.sweeps
             state.anneals += 1
-            return _Task(c, [(1.0, Annealing(sweeps=sweeps)), polish], kind=kind)
-        return _Task(c, [polish] if on_factor(lq) else [(1.0, Shaking()), polish], kind=kind)
+            return _Task(c, [(1.0, Annealing(sweeps=sweeps)), polish], kind=kind, board=board)
+        first = {"shaken": Shaking(), "walked": _polish(lq, WALK, rng)}[kind]
+        stages = [polish] if on_factor(lq) else [(1.0, first), polish]
+        return _Task(c, stages, kind=kind, board=board)
 
     def _kind(self, lq: LabelQuadratic, state: _Pool) -> str:
         """By what the next member is made: shaken first, and then as has turned out well."""
         index, quick = state.made, self._quick(lq)
-        if on_factor(lq):
-            return "shaken" if index % 2 == 0 else "annealed"
-        if index < quick:
-            # Every third is annealed, but not the first ones, as its pilot run takes long.
-            anneals = (quick - 1 - index) % 3 == 0 and index >= min(2, quick - 1)
-            return "annealed" if anneals else "shaken"
+        if on_factor(lq):  # shaken there means descended: twice, as the pilot takes long
+            return "annealed" if index > 1 and index % 2 == 0 else "shaken"
+        first = FIRST[:max(0, quick - 1)] + ("annealed",)
+        if index < min(quick, len(first)):
+            return first[index]
+        if index < quick:  # one of what did best, then one of the others
+            best = min(state.lowest, key=lambda kind: state.lowest[kind])
+            return best if index % 2 == 0 else first[index % len(first)]
         path, annealed = (state.lowest.get(k, math.inf) for k in ("path", "annealed"))
-        return "annealed" if annealed < path < math.inf else "path"
+        return "annealed" if annealed < path < math.inf or too_late(lq) else "path"
 
     def _quick(self, lq: LabelQuadratic) -> int:
         """Number of the members that follow no path; they come first."""
@@ -227,7 +249,7 @@ class Memetic(LabelSearch):
         parents = sorted(rng.choice(len(state.members), count, replace=False).tolist(),
                          key=lambda q: state.values[q])
         path: list[float] = []  # values of t that the child follows down to 1
-        if "path" in state.lowest and rng.random() < SMOOTHED:
+        if "path" in state.lowest and rng.random() < SMOOTHED and not too_late(lq):
             path = Continuation().levels(lq)[:-1]
             path = path[int(rng.integers(len(path))):]
         first = lq.smooth(path[0]) if path else lq
@@ -235,12 +257,15 @@ class Memetic(LabelSearch):
         if found is None:
             return None
         length = 0.5 * 2.0 ** ((state.idle - 1) // DEEPER)
-        stages = [*((t, _polish(lq, 0.5)) for t in path), (1.0, _polish(lq, length))]
+        stages = [*((t, _polish(lq, 0.5, rng)) for t in path), (1.0, _polish(lq, length, rng))]
         return _Task(found[0], stages, child=True, value=found[1])
 
     def _advance(self, lq: LabelQuadratic, state: _Pool, task: _Task,
                  rng: np.random.Generator) -> bool:
         """A step of the search under way; True when it was the last of the last one."""
+        if task.state is None and task.stages[0][0] > 1.0 and too_late(lq):
+            task.stages = task.stages[-1:]  # straight to the problem itself
+            task.board = task.value = None
         t, search = task.stages[0]
         level = lq.smooth(t)
         if task.state is None:
@@ -252,7 +277,12 @@ class Memetic(LabelSearch):
                 state.best, state.value = task.state.c.copy(), task.state.value
         if search.outcome(level, task.state) is None:
             return False
-        search.finish(level, task.state)  # which leaves the value in all digits
+        if isinstance(task.state, Board):
+            # The next search polishes; swaps, and a value in all digits, are for good labels.
+            rounding = self.drift(lq, task.state.value)
+            good = len(task.stages) == 1 and task.state.value <= state.value + rounding
+            end = self.descend if good else search.go_back
+            end(level, task.state)
         task.board, task.c, task.value = task.state, task.state.c, task.state.value
         task.state = None
         task.stages.pop(0)
@@ -299,14 +329,19 @@ class Memetic(LabelSearch):
 
 def _board(lq: LabelQuadratic, c: Ints, value: float | None, rng: np.random.Generator) -> Any:
     if on_factor(lq):
-        return lq.expand(c)
+        return factor_board(lq, c, rng)
     return new_board(lq, lq.repair(c.copy(), rng), rng, value)
 
 
-def _polish(lq: LabelQuadratic, length: float) -> LabelSearch:
+def _polish(lq: LabelQuadratic, length: float, rng: np.random.Generator) -> LabelSearch:
+    """A short walk, with the rest that it takes by default or one in proportion to n.
+
+    On large smooth problems only the first gets out of the basin, on others the second.
+    """
     if on_factor(lq):
         return StochasticDescent()
-    return Tabu(length=length, tenure=max(5, lq.n // 50), polish=False)
+    tenure = None if rng.random() < SHORT else max(5, lq.n // 50)
+    return Tabu(length=length, tenure=tenure, polish=False)
 
 
 def combine(lq: LabelQuadratic, parents: list[Ints],

@@ -11,7 +11,13 @@ from mmcopt.capabilities import LabelQuadratic
 from mmcopt.checks import flag, hyper
 from mmcopt.modeling.result import Status
 from mmcopt.solving import Progress
-from mmcopt.solving.factor_search import FactorBoard, factor_start, factor_step, on_factor
+from mmcopt.solving.factor_search import (
+    FactorBoard,
+    factor_start,
+    factor_step,
+    on_factor,
+    warm_on_factor,
+)
 from mmcopt.solving.label_search import Board, LabelSearch, working_matrix
 
 
@@ -46,7 +52,10 @@ class StochasticDescent(LabelSearch):
         return None if lq is not None and lq.k > 1 and on_factor(lq) else super().refuses(f)
 
     def prepare(self, f: Any) -> None:
-        if not on_factor(f.offer(LabelQuadratic)):
+        lq = f.offer(LabelQuadratic)
+        if on_factor(lq):
+            warm_on_factor(self, lq)
+        else:
             super().prepare(f)
 
     def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:

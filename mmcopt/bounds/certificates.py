@@ -19,17 +19,19 @@ from mmcopt.capabilities import Bounded, LabelQuadratic
 from mmcopt.checks import encode_labels
 from mmcopt.constraints import square_sums
 from mmcopt.errors import MMCError
-from mmcopt.linalg import UNIT, largest_eigenvalue, leading_pair, proved_psd_shift
+from mmcopt.linalg import UNIT, largest_eigenvalue, leading_dense, leading_pair, proved_psd_shift
 from mmcopt.modeling import Formulation
 from mmcopt.modeling.result import Certificate, Check, Report, Result, Status
 from mmcopt.registry import relaxations
 from mmcopt.tolerances import CERTIFIED_GAP
-from mmcopt.types import Labels
+from mmcopt.types import Floats, Labels
 
 # What NumPy raises on points and duals that are not of the problem's form: forged, or of a file.
 MALFORMED = (ValueError, IndexError, KeyError, TypeError, AttributeError, ArithmeticError,
              RuntimeError, np.linalg.LinAlgError)
 FEW = 400  # rows up to which a dense eigenvalue is as fast as a coarse one
+TANGENTS = 12  # of the search for the best shift, at the most
+FLAT = 1e-6  # relative: what a better shift must gain
 RATE = 1.5e10  # operations a second that the eigenvalue bound is reckoned with
 EIG_DENSE = 3000  # rows up to which the eigenvalue bound is attached to every result
 
@@ -182,37 +184,46 @@ def cheap_bound(result: Result, certificate: Certificate | None = None, *,
 
 
 def best_shift(lq: LabelQuadratic) -> float:
-    """The t of `eig_bound` by golden section on its convex bracket; 0 when W1 is about 0."""
-    ones = np.ones(lq.n)
-    if not lq.matrix.is_dense or np.abs(lq.matrix @ ones).max() < 1e-9:
+    """The t that minimises the convex bracket of `eig_bound`; 0 when W1 is about 0.
+
+    Kelley's method: the bracket lies above its tangents, (n - n/k) lambda_max(E) has the slope
+    -(n - n/k) (v'w^1/2)^2 with v the leading eigenvector, and the next t is where the tangents on
+    both sides of the minimum meet. Often the bracket rises from t = 0 on; then one is all it takes.
+    """
+    if not lq.matrix.is_dense or np.abs(lq.matrix @ np.ones(lq.n)).max() < 1e-9:
         return 0.0
-    n = float(lq.weights.sum())
-    q = square_sums(lq.low, lq.high, int(n))[1]
+    n, root = float(lq.weights.sum()), np.sqrt(lq.weights.astype(np.float64))
+    rest = square_sums(lq.low, lq.high, int(n))[1] - n**2 / lq.k
+    spread = n - n / lq.k
+    v: Floats | None = None
 
-    near = None  # where the next eigenvalue begins; three digits tell one t from another
+    def tangent(t: float) -> tuple[float, float, float]:
+        nonlocal v
+        top, v = _leading(lq, root, t, v)
+        return t, spread * top + t * rest, rest - spread * float(root @ v) ** 2
 
-    def bracket(t: float) -> float:
-        nonlocal near
-        if lq.n <= FEW:
-            top = largest_eigenvalue(_scaled(lq, t))
-        else:
-            top, near = leading_pair(_scaled(lq, t), near)
-        return (n - n / lq.k) * top + t * (q - n**2 / lq.k)
+    left = tangent(0.0)
+    if left[2] >= 0.0:
+        return 0.0
+    best = right = tangent(4.0 / n)
+    for _ in range(TANGENTS if right[2] > 0.0 else 0):
+        best = min(left, right, key=lambda p: p[1])
+        t = (right[1] - left[1] + left[2] * left[0] - right[2] * right[0]) / (left[2] - right[2])
+        if best[1] - (left[1] + left[2] * (t - left[0])) <= FLAT * abs(best[1]):
+            break
+        middle = tangent(t)
+        left, right = (middle, right) if middle[2] < 0.0 else (left, middle)
+        best = min(best, middle, key=lambda p: p[1])
+    return best[0]
 
-    low, high, golden = 0.0, 4.0 / n, 0.618
-    a, b = high - golden * (high - low), low + golden * (high - low)
-    fa, fb = bracket(a), bracket(b)
-    for _ in range(12):
-        if fa <= fb:
-            high, b, fb = b, a, fa
-            a = high - golden * (high - low)
-            fa = bracket(a)
-        else:
-            low, a, fa = a, b, fb
-            b = low + golden * (high - low)
-            fb = bracket(b)
-    t = (low + high) / 2
-    return t if bracket(t) < bracket(0.0) else 0.0
+
+def _leading(lq: LabelQuadratic, root: Floats, t: float,
+             near: Floats | None) -> tuple[float, Floats]:
+    """Leading eigenvalue and vector of D^-1/2 (W - t ww') D^-1/2, the latter from one near it."""
+    if lq.n <= FEW:
+        return leading_dense(_scaled(lq, t))
+    W = lq.matrix.dense()
+    return leading_pair(lambda x: W @ (x / root) / root - t * root * (root @ x), near, n=lq.n)
 
 
 # ---------------------------------------------------------------- what users call

@@ -112,8 +112,10 @@ class LabelQuadratic(Capability):
     @property
     def dtype(self) -> Any:
         """Working precision of the searches."""
-        single = self.single() if callable(self.single) else self.single
-        return np.float32 if single else np.float64
+        if "dtype" not in self._memo:
+            single = self.single() if callable(self.single) else self.single
+            self._memo["dtype"] = np.float32 if single else np.float64
+        return self._memo["dtype"]
 
     @property
     def symmetric(self) -> bool:

@@ -115,7 +115,7 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
     real(0).check("solve", "gap_tol", gap_tol)
     optional(integer(-1)).check("solve", "n_jobs", n_jobs)
     flag().check("solve", "bound", bound)
-    origin = time.perf_counter()
+    origin, spent = time.perf_counter(), time.process_time()
     if not isinstance(problem, Formulation):
         raise ParameterError("solve: problem must be a Formulation such as LeastSquares(X); "
                              f"got {type(problem).__name__}.")
@@ -128,7 +128,8 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
         deadline = math.inf if time_limit is None else origin + time_limit
         attach = _Bound(bound, bound)
         if bound and time_limit is not None:
-            reserve = bound_seconds(problem)
+            busy = (prepared - origin) / max(1e-3, time.process_time() - spent)
+            reserve = bound_seconds(problem) * max(1.0, busy)  # other work on the machine
             attach = _Bound(True, 3 * reserve <= time_limit)
             deadline -= reserve if attach.eigenvalue else 0.0
         budget = Budget(math.inf if max_iter is None else max_iter, deadline)

@@ -9,7 +9,7 @@ import numpy as np
 
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.capabilities.matrices import LowRank
-from mmcopt.solving.label_search import start_labels
+from mmcopt.solving.label_search import LabelSearch, start_labels
 from mmcopt.solving.solver import Progress
 from mmcopt.types import Floats, Ints
 
@@ -41,6 +41,18 @@ class FactorBoard:
 def on_factor(lq: LabelQuadratic) -> bool:
     """Whether W is the factor of a matrix that would be slower, or too large, when made dense."""
     return lq.n > FACTOR_FROM and isinstance(lq.matrix, LowRank)
+
+
+def warm_on_factor(search: LabelSearch, lq: LabelQuadratic) -> None:
+    """Make the working copy, and compile the loops on a small factor of the same precision."""
+    working_factor(lq)
+    search.warm_once(lq.dtype, lambda: toy_factor(lq.dtype), factor=True)
+
+
+def toy_factor(dtype: Any) -> LabelQuadratic:
+    """Two clusters of random vectors, just many enough that they are searched on the factor."""
+    A = np.random.default_rng(0).standard_normal((FACTOR_FROM + 1, 2)) / FACTOR_FROM
+    return LabelQuadratic(LowRank(A), k=2, single=dtype == np.float32)
 
 
 def working_factor(lq: LabelQuadratic) -> Floats:

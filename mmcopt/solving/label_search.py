@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -9,10 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt.capabilities import Capability, LabelQuadratic
-from mmcopt.solving.runs import Budget, run
+from mmcopt.solving.runs import Budget, out_of_time, run, seconds_left
 from mmcopt.solving.solver import Progress, Solver
 from mmcopt.types import Floats, Ints
 
+ALL_DIGITS = 2000  # nodes up to which the first value of a search is computed in O(n^2)
+RATE = 1.5e10  # operations a second that a Cholesky inverse is reckoned with
+PART = 100_000_000  # scores looked at in a part of a descent, between two looks at the clock
 DENSE_LIMIT = 20_000  # nodes up to which a factor may be made dense for a search
 ONE_LABELING = "with one cluster there is one labeling, and nothing to search."
 
@@ -39,8 +43,7 @@ class Board:
         """Book a gain of the association A, in the units of the objective."""
         self.value -= lq.scale * gain
         if self.value < self.best:
-            within = self.G[self.c, np.arange(self.c.size)].sum(dtype=np.float64)
-            self.value = lq.constant - lq.scale * float(within)
+            self.value = cached_value(lq, self.c, self.G)
             if self.value < self.best:
                 self.best = self.value
                 self.best_c[:] = self.c
@@ -72,18 +75,32 @@ def start_labels(lq: LabelQuadratic, init: Any, rng: np.random.Generator) -> Int
     return lq.repair(lq.reduce(np.asarray(init)), rng)
 
 
+def cached_value(lq: LabelQuadratic, c: Ints, G: Floats) -> float:
+    """Objective of labels with caches G, in O(n), to the digits that the caches have."""
+    return lq.constant - lq.scale * float(G[c, np.arange(c.size)].sum(dtype=np.float64))
+
+
 def new_board(lq: LabelQuadratic, c: Ints, rng: np.random.Generator,
               value: float | None = None) -> Board:
-    """Caches and value (computed where it is not known) for labels, which the board takes over."""
+    """Caches for labels, which the board takes over, and their value where it is not known.
+
+    Of many nodes the value is taken from the caches: all digits would cost more than they do.
+    """
     from mmcopt.compiled import label_moves
 
     G = label_moves.caches(working_matrix(lq), c, lq.k)
-    value = lq.value(c) if value is None else value
+    if value is None:
+        value = lq.value(c) if lq.n <= ALL_DIGITS else cached_value(lq, c, G)
     sizes = label_moves.cluster_sizes(c, lq.weights, lq.k)
     return Board(c, G, sizes, value, value, c.copy(), random_state(rng))
 
 
-_warmed: set[tuple[Solver, Any]] = set()
+def too_late(lq: LabelQuadratic) -> bool:
+    """Whether the inverse of a smoothed problem, which has no parts, would overrun the deadline."""
+    return lq.matrix.is_dense and seconds_left() < 2.0 * lq.n**3 / RATE
+
+
+_warmed: set[tuple[Solver, Any, bool]] = set()
 
 
 def toy_problem(dtype: Any) -> LabelQuadratic:
@@ -115,9 +132,14 @@ class LabelSearch(Solver):
     def prepare(self, f: Any) -> None:
         lq = f.offer(LabelQuadratic)
         working_matrix(lq)
-        if (self, lq.dtype) not in _warmed:
-            _warmed.add((self, lq.dtype))
-            self.warm(toy_problem(lq.dtype))
+        self.warm_once(lq.dtype, lambda: toy_problem(lq.dtype))
+
+    def warm_once(self, dtype: Any, toy: Callable[[], LabelQuadratic],
+                  factor: bool = False) -> None:
+        """Warm this search for a precision and a form of W, unless that was done before."""
+        if (self, dtype, factor) not in _warmed:
+            _warmed.add((self, dtype, factor))
+            self.warm(toy())
 
     def warm(self, toy: LabelQuadratic) -> None:
         """Run once on a toy problem of the same precision, so that all loops are compiled."""
@@ -135,17 +157,31 @@ class LabelSearch(Solver):
             return init
         return new_board(lq, start_labels(lq, init, rng), rng)
 
-    def descend(self, lq: LabelQuadratic, board: Board) -> Progress:
-        """Go back to the best labels met and descend to a local optimum of moves and swaps."""
+    @staticmethod
+    def go_back(lq: LabelQuadratic, board: Board) -> None:
+        """Go back to the best labels met."""
         from mmcopt.compiled import label_moves
 
-        W = working_matrix(lq)
         if board.value > board.best:
             board.c[:] = board.best_c
             board.value = board.best
-            board.G[:] = label_moves.caches(W, board.c, lq.k)
+            board.G[:] = label_moves.caches(working_matrix(lq), board.c, lq.k)
             board.sizes[:] = label_moves.cluster_sizes(board.c, lq.weights, lq.k)
-        label_moves.descend(W, board.c, board.G, board.sizes, lq.rules(), 10 * lq.n)
+
+    def descend(self, lq: LabelQuadratic, board: Board) -> Progress:
+        """Go back to the best labels met and descend to a local optimum of moves and swaps.
+
+        After the deadline a part of the moves and of the swaps is made, about .1 s of each.
+        """
+        from mmcopt.compiled import label_moves
+
+        self.go_back(lq, board)
+        state = working_matrix(lq), board.c, board.G, board.sizes, lq.rules()
+        moves, swaps = (max(1, PART // (lq.n * m)) for m in (lq.k, lq.n))
+        while label_moves.steepest(*state, moves) > 0.0 and not out_of_time():
+            pass
+        while label_moves.descend(*state, swaps) > 0.0 and not out_of_time():
+            pass
         board.settle(lq)
         return board.progress(lq)
 

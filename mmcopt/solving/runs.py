@@ -67,6 +67,12 @@ def out_of_time() -> bool:
     return budget is not None and budget.spent(-1) is not None
 
 
+def seconds_left() -> float:
+    """Time to the deadline of the run that this thread is in: for work that has no parts."""
+    budget: Budget | None = getattr(_enclosing, "budget", None)
+    return math.inf if budget is None else budget.deadline - time.perf_counter()
+
+
 def run(solver: Solver, f: Any, init: Any, rng: np.random.Generator, budget: Budget | None = None,
         record: Record | None = None, *, max_iter: float = math.inf) -> Run:
     """Run one restart of a solver to its end: the loop behind `solve`, and for inner solvers.

@@ -6,8 +6,9 @@ import pytest
 import mmcopt as mm
 from mmcopt.formulations import LeastSquares
 from mmcopt.modeling.result import Status
-from mmcopt.solvers import Memetic
-from mmcopt.solvers.memetic import combine
+from mmcopt.solvers import Continuation, Memetic, Tabu
+from mmcopt.solvers.memetic import _Task, combine
+from mmcopt.solving.factor_search import on_factor
 
 X = np.random.default_rng(0).standard_normal((60, 2))
 F = LeastSquares(X, 4, kernel=mm.kernels.Gaussian(width=0.15), lam=0.02)
@@ -130,3 +131,54 @@ def test_long_members_are_made_in_parts(monkeypatch):
 def test_two_samples_are_a_limit_case():
     r = mm.solve(LeastSquares(X[:2], 2), Memetic(), seed=0)
     assert sorted(r.labels) == [0, 1]
+
+
+def test_the_first_members_are_of_every_quick_kind(monkeypatch):
+    """One kind alone may find one basin only: here the walked ones do what the shaken cannot."""
+    made = []
+    kind = Memetic._kind
+
+    def watched(self, lq, state):
+        made.append(kind(self, lq, state))
+        return made[-1]
+
+    monkeypatch.setattr(Memetic, "_kind", watched)
+    mm.solve(F, Memetic(large=10), seed=0)
+    assert made[:4] == ["shaken", "walked", "shaken", "annealed"] and len(made) == 8
+    made.clear()
+    mm.solve(F, Memetic(), seed=0)
+    assert made[:3] == ["shaken", "walked", "annealed"] and set(made[3:]) <= {"path", "annealed"}
+
+
+def test_near_the_deadline_no_path_is_begun(monkeypatch):
+    """The inverse of a smoothed problem has no parts."""
+    for module in ("memetic", "continuation"):
+        monkeypatch.setattr(f"mmcopt.solvers.{module}.too_late", lambda lq: True)
+    fresh = F.replace(lam=0.03)
+    for solver in (Memetic(patience=2), Continuation()):
+        r = mm.solve(fresh, solver, seed=0)
+        assert r.violation == 0 and r.verify()
+    kept = fresh.offer(mm.LabelQuadratic)._memo
+    assert not any(key[0] in ("smooth", "smoothing") for key in kept)
+
+
+def test_running_out_of_time_within_a_path_leads_to_the_problem_itself(monkeypatch):
+    monkeypatch.setattr("mmcopt.solvers.memetic.too_late", lambda lq: True)
+    lq, rng = F.offer(mm.LabelQuadratic), np.random.default_rng(0)
+    pool = Memetic().begin(lq, None, rng).state
+    walk = Tabu(length=1.0)
+    task = _Task(pool.best, [(3.0, walk), (2.0, walk), (1.0, walk)], value=-1e9)  # of a level
+    Memetic()._advance(lq, pool, task, rng)
+    assert len(task.stages) == 1 and task.state.value == pytest.approx(lq.value(pool.best))
+
+
+def test_large_factors_are_compiled_before_the_clock_of_the_steps(monkeypatch):
+    seen = []
+    monkeypatch.setattr(Memetic, "warm", lambda self, toy: seen.append((on_factor(toy), toy.dtype)))
+    monkeypatch.setattr("mmcopt.solving.label_search._warmed", set())
+    monkeypatch.setattr("mmcopt.solving.factor_search.FACTOR_FROM", 50)
+    f = LeastSquares(np.random.default_rng(0).standard_normal((150, 2)), 3,
+                     kernel=mm.kernels.Gaussian(width=0.5).nystroem(20))
+    for _ in range(2):
+        Memetic().prepare(f)
+    assert seen == [(True, f.offer(mm.LabelQuadratic).dtype)]

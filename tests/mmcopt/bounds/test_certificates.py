@@ -63,6 +63,19 @@ def test_the_best_shift_improves_the_bound_on_uncentred_problems():
     assert certificates.eig_bound(f, {"t": t}) > plain + 1e-3
 
 
+@pytest.mark.parametrize("few", [5, 400])  # by Lanczos, and dense
+@pytest.mark.parametrize("k, options", [(2, {"sizes": 0.0}), (3, {"sizes": 0.2}), (3, {}),
+                                        (4, {"sizes": 0.1, "must_link": [(0, 1), (1, 2), (5, 9)]})])
+def test_no_shift_on_a_grid_is_better_than_the_best(few, k, options, monkeypatch):
+    monkeypatch.setattr(certificates, "FEW", few)
+    D = np.random.default_rng(1).standard_normal((40, 2)) + 1
+    f = LeastSquares(D, k, kernel=mm.kernels.Gaussian(width=0.3), center=False, **options)
+    lq = f.offer(mm.LabelQuadratic)
+    found = certificates.eig_bound(f, {"t": certificates.best_shift(lq)})
+    grid = [certificates.eig_bound(f, {"t": t}) for t in np.linspace(0, 4 / lq.n, 201)]
+    assert found >= max(grid) - 1e-4 * abs(max(grid))
+
+
 def test_the_bound_of_a_matrix_that_vanishes():
     lq = mm.LabelQuadratic(np.zeros((5, 5)), const=3.0, k=2)
     assert 3.0 - 1e-9 <= certificates.eig_bound(lq, {"t": 0.0}) <= 3.0
