@@ -51,13 +51,18 @@ class Tree:
         """Number of samples."""
         return len(self.g)
 
+    @property
+    def norm(self) -> float | None:
+        """The power, which compiled loops get of several kernels only, so as to be short of one."""
+        return self.power if len(self.K) > 1 else None
+
     def node(self, K: Floats, level: float, most: float) -> Any:
         """A node without labels, whose weights are at most ``most``."""
         from mmcopt.compiled.margin_tree import Node
 
         n, M = self.n, len(K)
         return Node(np.zeros(n), np.zeros(n), np.full(n, level), np.zeros((M, n)), K, np.zeros(M),
-                    np.ones(M), self.g, np.empty(max(n, M)), most, self.power)
+                    np.ones(M), self.g, np.empty(max(n, M)), most)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,7 +200,7 @@ class MarginTree(Solver):
         node.y[:] = np.where(scores >= 0.0, 1.0, -1.0)
         node.u[:] = 0.5 * node.y / state.n
         node.t[:] = 0.5 * (state.plain @ node.u)
-        value, s = float(descend(node, tol, TURNS)), 1.0
+        value, s = float(descend(node, state.norm, tol, TURNS)), 1.0
         margin = np.abs(node.weight @ node.t)
         loss = float(np.maximum(1.0 - margin, 0.0).mean())
         if 0.0 < loss and margin.min() > 0.5:  # where no margin is violated but by rounding
@@ -213,10 +218,11 @@ class MarginTree(Solver):
         bound, v = heapq.heappop(state.open)
         book, target, first = state.book, self._target(state), int(state.book.count[0])
         node = self._restored(state, int(book.born[v]))
-        fix(node, int(book.sample[v]), float(book.sign[v]))
+        fix(node, state.norm, int(book.sample[v]), float(book.sign[v]))
         best, found = np.array([state.best]), np.zeros(state.n)
-        explore(book, node, state.stack, v, bound + self.dive * (target - bound), target, most,
-                self.near, self.least, 0.1 * self.gap, best, found)
+        upto = bound + self.dive * (target - bound)
+        explore(book, node, state.norm, state.stack, v, upto, target, most, self.near, self.least,
+                0.1 * self.gap, best, found)
         new = np.append(np.arange(first, int(book.count[0])), v)
         for w in new[book.waits[new] == 1]:
             heapq.heappush(state.open, (float(book.bound[w]), int(w)))

@@ -7,11 +7,15 @@ of them, and a level l_i of 0 to `TOP`. With ``g_i = l_i / TOP`` times that of t
 once u_i is not. All that is needed of the features are ``K = X S^-1 X'`` and ``t = K u / 2``, the
 scores of the w that is best at the node; a change of one g_i changes K by a matrix of rank one.
 
+The ``power`` of the norm of several kernels is None for one, for which the loops then are compiled
+without what several need. All get 64-bit numbers, so that none is compiled twice.
+
 `mmcopt.bounds.margin_tree` checks what is found here, and says why it is a proof.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,13 +24,17 @@ from numba import njit
 from mmcopt.tolerances import LEVELS as TOP
 
 F = Any
+Power = Any  # float or None
 SWEEPS, SLOW = 30, 0.02  # of coordinate ascent at a node, and the share of what is missing to go on
 HALVINGS = 12  # of the step to the best weight of a sample in several kernels
 STUBBORN, STILL = 20_000, 1e-15  # sweeps of a machine, and a relative gain that is rounding
 BALANCED = 1e-4  # of the target: what a branching sample should gain on its worse side
-loop = njit(cache=True, nogil=True, error_model="numpy")
+entry = partial(njit, cache=True, nogil=True, error_model="numpy")
+# Called from here only: without the wrappers for Python, which take as long to compile.
+inner = partial(entry, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+door, loop = entry(), inner()
 # Sums in any order, so that they are done several terms at a time.
-sums = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+sums = inner(fastmath={"reassoc", "contract"})
 
 
 class Node(NamedTuple):
@@ -42,7 +50,6 @@ class Node(NamedTuple):
     root: F  # the g of the root; 0 where there are several kernels
     spare: F
     most: float  # of a weight: 1/n for machines, any in a tree, whose labels are those of w
-    power: float  # of the norm of the squares of several kernels
 
 
 class Book(NamedTuple):
@@ -100,10 +107,10 @@ def _g(node: Node, i: int) -> float:
 
 
 @loop
-def _norm(square: F, power: float) -> float:
+def _norm(square: F, power: Power) -> float:
     """The norm of the squares of kernels; of one, itself."""
-    if len(square) == 1:
-        return square[0]
+    if power is None:
+        return float(square[0])
     top, total = 0.0, 0.0
     for m in range(len(square)):
         top = max(top, square[m])
@@ -125,23 +132,26 @@ def _squares(node: Node) -> None:
 
 
 @loop
-def value(node: Node) -> float:
+def value(node: Node, power: Power) -> float:
     """The bound of the dual point."""
     n, gain, linear = len(node.u), 0.0, 0.0
     _squares(node)
     for i in range(n):
         gain += psi(_g(node, i))
         linear += min(abs(node.u[i]), 1.0 / n)
-    return gain / n + linear - _norm(node.square, node.power)
+    return gain / n + linear - _norm(node.square, power)
 
 
 @loop
-def weigh(node: Node) -> None:
+def weigh(node: Node, power: Power) -> None:
     """The weights of the kernels that are best at the node; of one, 1."""
-    total = _norm(node.square, node.power)
+    if power is None:
+        node.weight[0] = 1.0
+        return
+    total = _norm(node.square, power)
     for m in range(len(node.square)):
-        node.weight[m] = 1.0 if len(node.square) == 1 else 0.0 if total <= 0.0 \
-            else (max(node.square[m], 0.0) / total) ** (node.power - 1.0)
+        node.weight[m] = 0.0 if total <= 0.0 \
+            else (max(node.square[m], 0.0) / total) ** (power - 1.0)
 
 
 @loop
@@ -154,15 +164,15 @@ def score(node: Node, i: int) -> float:
 
 
 @loop
-def objective(node: Node) -> float:
+def objective(node: Node, power: Power) -> float:
     """The objective of the w of these scores: c |w|^2 is the norm plus the mean of g t^2."""
     n, rest = len(node.u), 0.0
     _squares(node)
-    weigh(node)
+    weigh(node, power)
     for i in range(n):
         t = score(node, i)
         rest += _g(node, i) * t * t + max(0.0, 1.0 - abs(t))
-    return _norm(node.square, node.power) + rest / n
+    return _norm(node.square, power) + rest / n
 
 
 # ---------------------------------------------------------------- changes of a dual point
@@ -199,41 +209,42 @@ def _best_weight(k: float, t: float, old: float, n: int, most: float) -> float:
 
 
 @loop
-def _moved(node: Node, i: int, s: float, d: float) -> float:
+def _moved(node: Node, power: Power, i: int, s: float, d: float) -> float:
     """The norm after a change of the weight of a sample of label s by d; its squares in `spare`."""
     M = len(node.square)
     for m in range(M):
         node.spare[m] = node.square[m] + d * (s * node.t[m, i] + 0.25 * d * node.K[m, i, i])
-    return _norm(node.spare[:M], node.power)
+    return _norm(node.spare[:M], power)
 
 
 @loop
-def _slope(node: Node, i: int, s: float, d: float) -> float:
+def _slope(node: Node, power: Power, i: int, s: float, d: float) -> float:
     """The slope of that norm."""
-    total, slope = _moved(node, i, s, d), 0.0
+    total, slope = _moved(node, power, i, s, d), 0.0
     if total <= 0.0:
         return 0.0
     for m in range(len(node.square)):
         share = max(node.spare[m], 0.0) / total
-        share = share if node.power == 2.0 else share ** (node.power - 1.0)
+        share = share if power == 2.0 else share ** (power - 1.0)
         slope += share * (s * node.t[m, i] + 0.5 * d * node.K[m, i, i])
     return slope
 
 
 @loop
-def _crossing(node: Node, i: int, s: float, old: float, low: float, top: float,
-              level: float) -> float:
+def _crossing(node: Node, power: Power, i: int, s: float, old: float, low: float,
+              top: float, level: float) -> float:
     """The weight between low and high, which is found, at which that slope comes to a level."""
     high = max(2.0 * low, top)
-    while _slope(node, i, s, high - old) < level and high < 1e6 * top:
+    while _slope(node, power, i, s, high - old) < level and high < 1e6 * top:
         low, high = high, 4.0 * high
     for _ in range(HALVINGS):
-        a, b = _slope(node, i, s, low - old) - level, _slope(node, i, s, high - old) - level
+        a = _slope(node, power, i, s, low - old) - level
+        b = _slope(node, power, i, s, high - old) - level
         if a >= 0.0:
             return low
         mid = low - a * (high - low) / (b - a) if b > a else 0.5 * (low + high)
         mid = min(max(mid, 0.98 * low + 0.02 * high), 0.02 * low + 0.98 * high)
-        c = _slope(node, i, s, mid - old) - level
+        c = _slope(node, power, i, s, mid - old) - level
         if abs(c) <= 1e-9:
             return mid
         if c < 0.0:
@@ -244,16 +255,16 @@ def _crossing(node: Node, i: int, s: float, old: float, low: float, top: float,
 
 
 @loop
-def _best_of_several(node: Node, i: int, s: float, old: float) -> float:
+def _best_of_several(node: Node, power: Power, i: int, s: float, old: float) -> float:
     """The best weight of a sample where there are several kernels."""
     unit = 1.0 / len(node.u)
-    if _slope(node, i, s, -old) >= 1.0:
+    if _slope(node, power, i, s, -old) >= 1.0:
         return 0.0
-    if _slope(node, i, s, unit - old) >= 1.0:
-        return _crossing(node, i, s, old, 0.0, unit, 1.0)
-    if node.most <= unit or _slope(node, i, s, unit - old) >= 0.0:
+    if _slope(node, power, i, s, unit - old) >= 1.0:
+        return _crossing(node, power, i, s, old, 0.0, unit, 1.0)
+    if node.most <= unit or _slope(node, power, i, s, unit - old) >= 0.0:
         return unit
-    return min(_crossing(node, i, s, old, unit, unit, 0.0), node.most)
+    return min(_crossing(node, power, i, s, old, unit, unit, 0.0), node.most)
 
 
 @sums
@@ -267,90 +278,94 @@ def _shift(node: Node, i: int, change: float) -> None:
 
 
 @loop
-def _move(node: Node, i: int, s: float) -> float:
+def _move(node: Node, power: Power, i: int, s: float) -> float:
     """Move the weight of a sample of label s to where it is best; what the bound gains."""
     unit, old = 1.0 / len(node.u), s * node.u[i]
-    k, t = node.K[0, i, i], s * node.t[0, i]
-    several = len(node.square) > 1
-    new = _best_of_several(node, i, s, old) if several \
-        else _best_weight(k, t, old, len(node.u), node.most)
-    d = new - old
-    if d == 0.0:
-        return 0.0
-    gain = min(new, unit) - min(old, unit)
-    gain += _norm(node.square, node.power) - _moved(node, i, s, d) if several \
-        else -d * t - 0.25 * d * d * k
-    if several and gain <= 0.0:
-        return 0.0
+    if power is None:
+        k, t = node.K[0, i, i], s * node.t[0, i]
+        new = _best_weight(k, t, old, len(node.u), node.most)
+        d = new - old
+        if d == 0.0:
+            return 0.0
+        gain = min(new, unit) - min(old, unit) + (-d * t - 0.25 * d * d * k)
+    else:
+        new = _best_of_several(node, power, i, s, old)
+        d = new - old
+        if d == 0.0:
+            return 0.0
+        gain = min(new, unit) - min(old, unit) \
+            + (_norm(node.square, power) - _moved(node, power, i, s, d))
+        if gain <= 0.0:
+            return 0.0
     _shift(node, i, s * d)
     return gain
 
 
 @loop
-def _ascend(node: Node, target: float, sweeps: int, slow: float) -> float:
+def _ascend(node: Node, power: Power, target: float, sweeps: int, slow: float) -> float:
     """Coordinate ascent over the weights of fixed samples; the bound."""
-    bound = value(node)
+    bound = value(node, power)
     for _ in range(sweeps):
         gain = 0.0
         for i in range(len(node.u)):
             if node.y[i] != 0.0 and node.level[i] == 0.0:
-                gain += _move(node, i, node.y[i])
+                gain += _move(node, power, i, node.y[i])
         bound += gain
         if bound >= target or gain <= slow * (target - bound):
             break
-    return value(node)
+    return value(node, power)
 
 
 @loop
-def _solve(node: Node, tol: float) -> float:
+def _solve(node: Node, power: Power, tol: float) -> float:
     """The machine of all labels, at levels of 0, to a relative gap of ``tol``; its objective."""
-    bound, now = value(node), objective(node)
+    bound, now = value(node, power), objective(node, power)
     for _ in range(STUBBORN):
         gain = 0.0
         for i in range(len(node.u)):
-            gain += _move(node, i, node.y[i])
+            gain += _move(node, power, i, node.y[i])
         bound += gain
-        now = objective(node)
+        now = objective(node, power)
         if now - bound <= tol * now or gain <= STILL * now:
             break
     return now
 
 
 @loop
-def _gain(node: Node, i: int, s: float) -> float:
+def _gain(node: Node, power: Power, i: int, s: float) -> float:
     """What the bound gains when a sample without weight is fixed to s: its g to 0, its u best."""
     n = len(node.u)
-    if len(node.square) > 1:
-        z = _best_of_several(node, i, s, 0.0)
-        return min(z, 1.0 / n) + _norm(node.square, node.power) - _moved(node, i, s, z)
-    k, t, g = node.K[0, i, i], node.t[0, i], _g(node, i)
-    eta = g / n
-    f = 1.0 + eta * k
-    k, r = k / f, s * t / f
-    z = _best_weight(k, r, 0.0, n, node.most)
-    return eta * t * t / f - psi(g) / n + min(z, 1.0 / n) - z * r - 0.25 * z * z * k
+    if power is None:
+        k, t, g = node.K[0, i, i], node.t[0, i], _g(node, i)
+        eta = g / n
+        f = 1.0 + eta * k
+        k, r = k / f, s * t / f
+        z = _best_weight(k, r, 0.0, n, node.most)
+        return eta * t * t / f - psi(g) / n + min(z, 1.0 / n) - z * r - 0.25 * z * z * k
+    z = _best_of_several(node, power, i, s, 0.0)
+    return min(z, 1.0 / n) + _norm(node.square, power) - _moved(node, power, i, s, z)
 
 
-@loop
-def fix(node: Node, i: int, s: float) -> None:
+@door
+def fix(node: Node, power: Power, i: int, s: float) -> None:
     """Fix a label; the g of the sample stays where it is worth more than a weight."""
     node.y[i] = s
-    if node.level[i] == 0.0 or _gain(node, i, s) > 0.0:
+    if node.level[i] == 0.0 or _gain(node, power, i, s) > 0.0:
         if node.level[i] > 0.0:
             _set_level(node, i, 0.0)
-        _move(node, i, s)
+        _move(node, power, i, s)
 
 
 @loop
-def _lower(node: Node, least: float) -> bool:
+def _lower(node: Node, power: Power, least: float) -> bool:
     """Lower single g where the bound gains ``least`` or more; whether any was."""
     n, any_lower = len(node.u), False
     for i in range(n):
         if node.level[i] == 0.0:
             continue
         if node.y[i] != 0.0:
-            if _gain(node, i, node.y[i]) > least:
-                fix(node, i, node.y[i])
+            if _gain(node, power, i, node.y[i]) > least:
+                fix(node, power, i, node.y[i])
                 any_lower = True
             continue
         g, t, k = _g(node, i), node.t[0, i], node.K[0, i, i]
@@ -370,18 +385,19 @@ def _lower(node: Node, least: float) -> bool:
 
 
 @loop
-def _bounded(node: Node, target: float, near: float, least: float, tol: float) -> float:
+def _bounded(node: Node, power: Power, target: float, near: float, least: float,
+             tol: float) -> float:
     """Raise the bound of a node, up to the target, or its gap to ``tol`` where no label is free."""
-    bound = _ascend(node, target, SWEEPS, SLOW)
+    bound = _ascend(node, power, target, SWEEPS, SLOW)
     if bound < target and target - bound < near * target \
-            and _lower(node, least * (target - bound)):
-        bound = _ascend(node, target, SWEEPS, SLOW)
+            and _lower(node, power, least * (target - bound)):
+        bound = _ascend(node, power, target, SWEEPS, SLOW)
     if bound < target and _full(node):
         for i in range(len(node.u)):  # nothing is left to split: to its own gap
             if node.level[i] > 0.0:
                 _set_level(node, i, 0.0)
-        _solve(node, tol)
-        bound = value(node)
+        _solve(node, power, tol)
+        bound = value(node, power)
     return bound
 
 
@@ -401,12 +417,12 @@ def _state(book: Book, node: Node, at: int) -> int:
 
 
 @loop
-def _best_split(node: Node, bound: float, target: float) -> tuple[int, bool]:
+def _best_split(node: Node, power: Power, bound: float, target: float) -> tuple[int, bool]:
     """The free sample to branch on, and whether any side of any is closed at once."""
     free, most, hit = -1, -1.0, False
     for i in range(len(node.u)):
         if node.y[i] == 0.0:
-            a, b = max(_gain(node, i, 1.0), 0.0), max(_gain(node, i, -1.0), 0.0)
+            a, b = max(_gain(node, power, i, 1.0), 0.0), max(_gain(node, power, i, -1.0), 0.0)
             hit = hit or bound + max(a, b) >= target
             worth = (min(a, b) + BALANCED * target) * max(a, b)
             if worth > most:
@@ -415,13 +431,13 @@ def _best_split(node: Node, bound: float, target: float) -> tuple[int, bool]:
 
 
 @loop
-def _implied(book: Book, node: Node, at: int, bound: float, target: float) -> bool:
+def _implied(book: Book, node: Node, power: Power, at: int, bound: float, target: float) -> bool:
     """Fix all labels whose other side is proved; whether both sides of one are."""
     q, first = _state(book, node, at), book.count[2]
     for i in range(len(node.u)):
         if node.y[i] == 0.0:
-            up = bound + _gain(node, i, 1.0) >= target
-            down = bound + _gain(node, i, -1.0) >= target
+            up = bound + _gain(node, power, i, 1.0) >= target
+            down = bound + _gain(node, power, i, -1.0) >= target
             if up or down:
                 book.implied[book.count[2]] = q
                 book.which[book.count[2]] = -(i + 1) if up else i + 1
@@ -430,33 +446,33 @@ def _implied(book: Book, node: Node, at: int, bound: float, target: float) -> bo
                 book.closed[at], book.last[at], book.bound[at] = q, i, target
                 return True
     for j in range(first, book.count[2]):  # which changes what the gains were read from
-        i = int(abs(book.which[j])) - 1
-        fix(node, i, 1.0 if book.which[j] > 0 else -1.0)
+        i = np.int64(abs(book.which[j]) - 1)
+        fix(node, power, i, 1.0 if book.which[j] > 0 else -1.0)
     return False
 
 
 @loop
-def _split(book: Book, node: Node, at: int, i: int, bound: float) -> int:
+def _split(book: Book, node: Node, power: Power, at: int, i: int, bound: float) -> int:
     """Two children; the number of the first."""
     q, v = _state(book, node, at), book.count[0]
     for c in range(2):
         s = 1.0 if c == 0 else -1.0
         book.parent[v + c], book.sample[v + c], book.sign[v + c] = at, i, int(s)
         book.born[v + c], book.closed[v + c], book.last[v + c] = q, -1, -1
-        book.bound[v + c], book.waits[v + c] = bound + max(_gain(node, i, s), 0.0), 1
+        book.bound[v + c], book.waits[v + c] = bound + max(_gain(node, power, i, s), 0.0), 1
     book.count[0] = v + 2
     return v
 
 
 @loop
-def _visit(book: Book, node: Node, at: int, target: float, near: float, least: float, tol: float,
-           best: F, found: F) -> int:
+def _visit(book: Book, node: Node, power: Power, at: int, target: float, near: float,
+           least: float, tol: float, best: F, found: F) -> int:
     """Bound a node, imply labels, and close or split it: the first of its children, or -1."""
     book.count[3] += 1
     book.waits[at] = 0
     while True:
-        bound = _bounded(node, target, near, least, tol)
-        now = objective(node)
+        bound = _bounded(node, power, target, near, least, tol)
+        now = objective(node, power)
         if now < best[0]:
             best[0] = now
             for i in range(len(found)):
@@ -464,14 +480,14 @@ def _visit(book: Book, node: Node, at: int, target: float, near: float, least: f
         if bound >= target or _full(node):
             book.closed[at], book.bound[at] = _state(book, node, at), bound
             return -1
-        free, hit = _best_split(node, bound, target)
+        free, hit = _best_split(node, power, bound, target)
         if not hit:
-            return _split(book, node, at, free, bound)
-        if _implied(book, node, at, bound, target):
+            return _split(book, node, power, at, free, bound)
+        if _implied(book, node, power, at, bound, target):
             return -1
 
 
-@loop
+@door
 def room(book: Book, n: int) -> bool:
     """Whether another node can be written down."""
     return book.count[0] + 2 <= len(book.parent) and book.count[1] + n + 2 <= len(book.owner) \
@@ -502,49 +518,50 @@ def _restore(stack: Stack, depth: int, node: Node) -> None:
             node.K[0, i, j] = stack.K[depth, i, j]
 
 
-@loop
-def explore(book: Book, node: Node, stack: Stack, at: int, upto: float, target: float, most: int,
-            near: float, least: float, tol: float, best: F, found: F) -> None:
+@door
+def explore(book: Book, node: Node, power: Power, stack: Stack, at: int, upto: float,
+            target: float, most: int, near: float, least: float, tol: float, best: F,
+            found: F) -> None:
     """Visit a node and, depth first, those below it whose bound is at most ``upto``.
 
     ``most`` bounds the visits. ``best`` is the lowest objective of any w on the way, ``found`` its
     scores. Nodes that are neither closed nor split are open.
     """
-    depth, n = 0, len(node.u)
+    free, n = len(stack.node), len(node.u)  # places of the stack
     last = book.count[3] + most
     while room(book, n):
-        v = _visit(book, node, at, target, near, least, tol, best, found)
+        v = _visit(book, node, power, at, target, near, least, tol, best, found)
         if v >= 0:
             low, high = (v, v + 1) if book.bound[v] <= book.bound[v + 1] else (v + 1, v)
-            if book.bound[high] <= upto and depth < len(stack.node):
-                stack.node[depth] = high
-                _store(stack, depth, node)
-                depth += 1
+            if book.bound[high] <= upto and free > 0:
+                free -= 1
+                stack.node[free] = high
+                _store(stack, free, node)
             if book.bound[low] <= upto and book.count[3] < last:
                 at = low
-                fix(node, int(book.sample[at]), float(book.sign[at]))
+                fix(node, power, np.int64(book.sample[at]), float(book.sign[at]))
                 continue
-        if depth == 0 or book.count[3] >= last:
+        if free == len(stack.node) or book.count[3] >= last:
             return
-        depth -= 1
-        at = stack.node[depth]
-        _restore(stack, depth, node)
+        at = stack.node[free]
+        _restore(stack, free, node)
+        free += 1
         _squares(node)
-        fix(node, int(book.sample[at]), float(book.sign[at]))
+        fix(node, power, np.int64(book.sample[at]), float(book.sign[at]))
 
 
 # ---------------------------------------------------------------- labels
 
 
-@loop
-def descend(node: Node, tol: float, rounds: int) -> float:
+@door
+def descend(node: Node, power: Power, tol: float, rounds: int) -> float:
     """The machine of labels and the labels of its scores by turns, at levels of 0; the objective.
 
     Machines are solved to a relative gap of ``tol``.
     """
     n, now, last = len(node.u), np.inf, np.inf
     for _ in range(rounds):
-        last, now = now, _solve(node, tol)
+        last, now = now, _solve(node, power, tol)
         if now >= last * (1.0 - 1e-9):
             break
         for i in range(n):  # the weights of kernels are those of the objective
