@@ -15,7 +15,6 @@ without what several need. All get 64-bit numbers, so that none is compiled twic
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,12 +28,13 @@ SWEEPS, SLOW = 30, 0.02  # of coordinate ascent at a node, and the share of what
 HALVINGS = 12  # of the step to the best weight of a sample in several kernels
 STUBBORN, STILL = 20_000, 1e-15  # sweeps of a machine, and a relative gain that is rounding
 BALANCED = 1e-4  # of the target: what a branching sample should gain on its worse side
-entry = partial(njit, cache=True, nogil=True, error_model="numpy")
+door = njit(cache=True, nogil=True, error_model="numpy")
 # Called from here only: without the wrappers for Python, which take as long to compile.
-inner = partial(entry, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-door, loop = entry(), inner()
+loop = njit(cache=True, nogil=True, error_model="numpy",
+            no_cpython_wrapper=True, no_cfunc_wrapper=True)
 # Sums in any order, so that they are done several terms at a time.
-sums = inner(fastmath={"reassoc", "contract"})
+sums = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"},
+            no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 class Node(NamedTuple):
@@ -446,7 +446,7 @@ def _implied(book: Book, node: Node, power: Power, at: int, bound: float, target
                 book.closed[at], book.last[at], book.bound[at] = q, i, target
                 return True
     for j in range(first, book.count[2]):  # which changes what the gains were read from
-        i = np.int64(abs(book.which[j]) - 1)
+        i = int(np.int64(abs(book.which[j]) - 1))
         fix(node, power, i, 1.0 if book.which[j] > 0 else -1.0)
     return False
 
@@ -539,7 +539,7 @@ def explore(book: Book, node: Node, power: Power, stack: Stack, at: int, upto: f
                 _store(stack, free, node)
             if book.bound[low] <= upto and book.count[3] < last:
                 at = low
-                fix(node, power, np.int64(book.sample[at]), float(book.sign[at]))
+                fix(node, power, int(np.int64(book.sample[at])), float(book.sign[at]))
                 continue
         if free == len(stack.node) or book.count[3] >= last:
             return
@@ -547,7 +547,7 @@ def explore(book: Book, node: Node, power: Power, stack: Stack, at: int, upto: f
         _restore(stack, free, node)
         free += 1
         _squares(node)
-        fix(node, power, np.int64(book.sample[at]), float(book.sign[at]))
+        fix(node, power, int(np.int64(book.sample[at])), float(book.sign[at]))
 
 
 # ---------------------------------------------------------------- labels
