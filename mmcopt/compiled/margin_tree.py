@@ -30,11 +30,11 @@ STUBBORN, STILL = 20_000, 1e-15  # sweeps of a machine, and a relative gain that
 BALANCED = 1e-4  # of the target: what a branching sample should gain on its worse side
 door = njit(cache=True, nogil=True, error_model="numpy")
 # Called from here only: without the wrappers for Python, which take as long to compile.
-loop = njit(cache=True, nogil=True, error_model="numpy",
-            no_cpython_wrapper=True, no_cfunc_wrapper=True)
+bare: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy",
+                        "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+loop = njit(**bare)
 # Sums in any order, so that they are done several terms at a time.
-sums = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"},
-            no_cpython_wrapper=True, no_cfunc_wrapper=True)
+sums = njit(fastmath={"reassoc", "contract"}, **bare)
 
 
 class Node(NamedTuple):
