@@ -9,6 +9,7 @@ import numpy as np
 
 from mmcopt.bounds.margin_metric import sample_rows
 from mmcopt.capabilities import Capability, CutRisk, KernelMargin
+from mmcopt.checks import hyper, real
 from mmcopt.solvers.margin_tree import LARGEST, MarginTree, Tree, planted
 from mmcopt.types import Floats
 
@@ -33,6 +34,8 @@ class KernelTree(MarginTree):
     """
 
     needs: ClassVar[tuple[type[Capability], ...]] = (KernelMargin, CutRisk)
+
+    dive: float = hyper(0.5, real(0, 1), "share of what is missing within which it goes deep first")
 
     def refuses(self, f: Any) -> str | None:
         margin = f.offer(KernelMargin)

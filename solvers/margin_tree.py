@@ -96,10 +96,10 @@ class MarginTree(Solver):
 
     gap: float = hyper(5e-5, real(0, open_low=True), "relative gap below which a node is closed")
     starts: int = hyper(200, integer(1), "random directions from which labels are looked for")
-    share: float = hyper(0.93, real(0, 0.999, open_low=True),
+    share: float = hyper(0.97, real(0, 0.999, open_low=True),
                          "how near to the boundary the g of the root are")
-    dive: float = hyper(0.5, real(0, 1), "share of what is missing within which it goes deep first")
-    near: float = hyper(0.3, real(0), "relative gap of a node from which single g are lowered")
+    dive: float = hyper(0.3, real(0, 1), "share of what is missing within which it goes deep first")
+    near: float = hyper(3.0, real(0), "relative gap of a node from which single g are lowered")
     least: float = hyper(0.01, real(0, open_low=True), "share of that gap which this must gain")
 
     def refuses(self, f: Any) -> str | None:

@@ -25,7 +25,7 @@ from mmcopt.tolerances import LEVELS as TOP
 F = Any
 Power = Any  # float or None
 SWEEPS, SLOW = 30, 0.02  # of coordinate ascent at a node, and the share of what is missing to go on
-HALVINGS = 12  # of the step to the best weight of a sample in several kernels
+HALVINGS = 60  # at most, of the step to the best weight of a sample in several kernels
 STUBBORN, STILL = 20_000, 1e-15  # sweeps of a machine, and a relative gain that is rounding
 BALANCED = 1e-4  # of the target: what a branching sample should gain on its worse side
 door = njit(cache=True, nogil=True, error_model="numpy")
