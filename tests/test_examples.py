@@ -81,7 +81,7 @@ def test_a_script_about_margins_draws_one_picture(run, name, tmp_path):
 def test_one_bound_holds_for_all_solvers_of_a_margin_problem(run):
     out = run(ROOT / "examples" / "compare_margin_solvers.py")
     rows = re.findall(r"^(\S.*?)  +(\d+) +(\S+) +(\S+) +\d+ % +\S+ +(\S+) +\S+ % ", out, re.M)
-    assert [row[0] for row in rows] == [
+    assert [row[0] for row in rows if row[0] != "found while certifying"] == [
         "cutting planes, pair cuts", "cutting planes, printed cuts", "stochastic subgradients",
         "alternating", "k-means (evaluated)", "alternating from k-means"]
     assert len({row[4] for row in rows}) == 1

@@ -32,7 +32,8 @@ INTERIOR = 1200  # samples up to which the interior point is used, beyond which 
 JOINT = 300  # samples up to which triangles on the labels of a hinge problem are worth their time
 KERNELS = 1500  # samples up to which a dense system for each of several kernels is factorised
 BRANCHING = 600  # samples up to which cuts and branching are worth their time
-SEEDED = 12  # steps of the default search that begins at rounded labels
+SEEDED = 12  # steps of the default search that begins at rounded labels,
+WHOLE = 1_000_000  # and of one whole run of it: a limit of steps keeps it from beginning again
 LARGE = {"evaluations": 20, "shrink": 0.6}  # of RegularizedDual, where an evaluation takes long
 
 
@@ -187,12 +188,12 @@ def _by_default(kind: str) -> Level:
     """The relaxation of that kind, by its default solver: a level of hinge problems."""
     def level(climb: _Climb) -> None:
         relaxed = climb.result.formulation.relax(kind)
-        _relaxed(climb, relaxed, resolve_solver(None, relaxed), None)
+        _relaxed(climb, relaxed, resolve_solver(None, relaxed), WHOLE)
 
     return level
 
 
-def _relaxed(climb: _Climb, relaxed: Any, solver: Any, steps: int | None = SEEDED) -> None:
+def _relaxed(climb: _Climb, relaxed: Any, solver: Any, steps: int = SEEDED) -> None:
     def watch(row: dict[str, float]) -> None:
         climb.record(relaxed.kind, row["dual"])
 

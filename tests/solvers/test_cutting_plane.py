@@ -241,7 +241,7 @@ def test_the_inner_gap_closes_where_weights_may_be_zero(seed):
     kernels = [Linear(), Gaussian(width=0.5), Polynomial(2), Gaussian(width=0.2)][:2 + seed % 3]
     for p in (1.0, 1.2, 2.0):
         f = MKC(X, k, kernels=kernels, C=20.0, p=p)
-        result = mm.solve(f, init="kmeans", seed=0)
+        result = mm.solve(f, "CuttingPlane", init="kmeans", seed=0)
         assert result.history["inner_gap"].max() <= 1e-6
     convex = MKC(X, k, kernels=kernels, C=20.0, p=1.0).restrict(np.arange(60) % k)
     exact = mm.solve(convex, CuttingPlane(epsilon=1e-6, alpha=0.0))

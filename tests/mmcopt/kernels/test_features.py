@@ -64,10 +64,10 @@ def test_sparse_rows_are_never_made_dense(monkeypatch):
             monkeypatch.setattr(cls, name, forbid)
     with pytest.raises(AssertionError, match="made dense"):
         given.toarray()
-    result = mm.solve(CPM3C(given, 2), seed=0)
+    result = mm.solve(CPM3C(given, 2), "CuttingPlane", seed=0)
     assert result.verify()
     monkeypatch.undo()
-    dense = mm.solve(CPM3C(wide, 2), seed=0)
+    dense = mm.solve(CPM3C(wide, 2), "CuttingPlane", seed=0)
     assert result.objective == pytest.approx(dense.objective, rel=1e-9)
 
 
