@@ -15,14 +15,14 @@ from mmcopt.modeling.result import Status
 from mmcopt.solving import Progress
 from mmcopt.solving.factor_search import (
     FactorBoard,
+    FactorSearch,
     factor_board,
     factor_start,
     next_part,
     on_factor,
-    warm_on_factor,
     working_factor,
 )
-from mmcopt.solving.label_search import Board, LabelSearch, new_board, random_state, working_matrix
+from mmcopt.solving.label_search import Board, new_board, random_state, working_matrix
 from mmcopt.solving.runs import out_of_time
 
 SWEEPS = 50  # of one driver step, at the most
@@ -32,7 +32,7 @@ SMALL = 1500  # samples above which the pilot makes fewer sweeps, in proportion 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Annealing(LabelSearch):
+class Annealing(FactorSearch):
     """Draw each label anew from exp(-objective / temperature), sweep by sweep, ever colder.
 
     The temperatures fall geometrically from ``hot`` to ``cold``, in units of the association
@@ -60,17 +60,6 @@ class Annealing(LabelSearch):
     sweeps: int = hyper(1000, integer(1), "sweeps over all samples")
     hot: float | None = hyper(None, optional(real(0, open_low=True)), "first temperature")
     cold: float | None = hyper(None, optional(real(0, open_low=True)), "last temperature")
-
-    def refuses(self, f: Any) -> str | None:
-        lq = f.offer(LabelQuadratic)
-        return None if lq is not None and lq.k > 1 and on_factor(lq) else super().refuses(f)
-
-    def prepare(self, f: Any) -> None:
-        lq = f.offer(LabelQuadratic)
-        if on_factor(lq):
-            warm_on_factor(self, lq)
-        else:
-            super().prepare(f)
 
     def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
         lq = f.offer(LabelQuadratic)

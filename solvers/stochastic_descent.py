@@ -13,16 +13,16 @@ from mmcopt.modeling.result import Status
 from mmcopt.solving import Progress
 from mmcopt.solving.factor_search import (
     FactorBoard,
+    FactorSearch,
     factor_start,
     factor_step,
     on_factor,
-    warm_on_factor,
 )
-from mmcopt.solving.label_search import Board, LabelSearch, working_matrix
+from mmcopt.solving.label_search import Board, working_matrix
 
 
 @dataclass(frozen=True, kw_only=True)
-class StochasticDescent(LabelSearch):
+class StochasticDescent(FactorSearch):
     """Go through the samples in turn and give each its best cluster, until nothing changes.
 
     Ends in a local optimum of single moves and, with ``swaps``, of exchanges; ``swaps=False`` is
@@ -46,17 +46,6 @@ class StochasticDescent(LabelSearch):
     """
 
     swaps: bool = hyper(True, flag(), "also exchange pairs of samples at the end")
-
-    def refuses(self, f: Any) -> str | None:
-        lq = f.offer(LabelQuadratic)
-        return None if lq is not None and lq.k > 1 and on_factor(lq) else super().refuses(f)
-
-    def prepare(self, f: Any) -> None:
-        lq = f.offer(LabelQuadratic)
-        if on_factor(lq):
-            warm_on_factor(self, lq)
-        else:
-            super().prepare(f)
 
     def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
         lq = f.offer(LabelQuadratic)

@@ -43,6 +43,22 @@ def on_factor(lq: LabelQuadratic) -> bool:
     return lq.n > FACTOR_FROM and isinstance(lq.matrix, LowRank)
 
 
+@dataclass(frozen=True, kw_only=True)
+class FactorSearch(LabelSearch):
+    """A label search that works on a factor as well, where W is too large to be made dense."""
+
+    def refuses(self, f: Any) -> str | None:
+        lq = f.offer(LabelQuadratic)
+        return None if lq is not None and lq.k > 1 and on_factor(lq) else super().refuses(f)
+
+    def prepare(self, f: Any) -> None:
+        lq = f.offer(LabelQuadratic)
+        if on_factor(lq):
+            warm_on_factor(self, lq)
+        else:
+            super().prepare(f)
+
+
 def warm_on_factor(search: LabelSearch, lq: LabelQuadratic) -> None:
     """Make the working copy, and compile the loops on a small factor of the same precision."""
     working_factor(lq)
