@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 import warnings
@@ -128,9 +129,7 @@ class Conic(Solver):
         reason = super().refuses(f)
         if reason is not None:
             return reason
-        import cvxpy as cp
-
-        installed = [name for name in NAMES if name.upper() in cp.installed_solvers()]
+        installed = _installed()
         if self.backend not in installed:
             return (f"the back end {self.backend} is not installed; pip install "
                     f"{self.backend.lower()}, or use one that is: {listed(installed)}.")
@@ -248,6 +247,14 @@ class Conic(Solver):
         raise BackendError(f"{self.backend} could not solve this {name} (cvxpy status {status!r}); "
                            f"try a larger tol than {looser * self._tol:g}, or another back end: "
                            f"{', '.join(others)}.") from cause
+
+
+@functools.cache
+def _installed() -> list[str]:
+    """The back ends that are there: looked for once, as that takes 10 ms."""
+    import cvxpy as cp
+
+    return [name for name in NAMES if name.upper() in cp.installed_solvers()]
 
 
 def _built(f: Any, cuts: Any) -> Program:

@@ -11,12 +11,15 @@ import itertools
 import math
 
 import numpy as np
+import pytest
 
 from mmcopt.constraints import Sizes
 from mmcopt.formulations import LeastSquares
 from mmcopt.kernels import Cosine, Gaussian, Laplacian, Linear, Polynomial
 
-INSTANCES = 240  # drawn by the ordinary tests
+INSTANCES = 240  # drawn in all
+FIRST = 96  # of them, drawn by the ordinary tests; the others by slow ones
+COUNTS = [FIRST, pytest.param(INSTANCES, marks=pytest.mark.slow)]
 
 
 @dataclasses.dataclass(frozen=True)

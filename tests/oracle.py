@@ -136,13 +136,14 @@ def least_of_labels(problem):
     return least_of(PROBLEMS[problem])
 
 
-@functools.cache
-def least_of(f):
-    n, best = f.n, math.inf
-    for c in itertools.product(range(f.n_clusters), repeat=n):
-        if all(c[i] <= max(c[:i], default=-1) + 1 for i in range(n)):
-            best = min(best, literal.solved(f.reference(np.array(c))))
-    return best
+def least_of(f, known={}):  # noqa: B006  (several relaxations are of one problem)
+    if f.fingerprint not in known:
+        n, best = f.n, math.inf
+        for c in itertools.product(range(f.n_clusters), repeat=n):
+            if all(c[i] <= max(c[:i], default=-1) + 1 for i in range(n)):
+                best = min(best, literal.solved(f.reference(np.array(c))))
+        known[f.fingerprint] = best
+    return known[f.fingerprint]
 
 
 def restricted(f, labels):

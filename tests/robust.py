@@ -66,7 +66,8 @@ def tests(name: str, settings: dict[str, str], options: list[str]) -> tuple[str,
         env = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1",
                "NUMBA_CACHE_DIR": cache, **settings}
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", *options],
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2",
+             "--dist", "loadgroup", *options],
             cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     lines = done.stdout.splitlines() or done.stderr.splitlines() or [""]
     failed = [line for line in lines if re.match("FAILED|ERROR", line)]

@@ -1,17 +1,22 @@
 """Every script in examples/ runs, quickly, and ends with a table that shows a bound."""
 
 import ast
+import contextlib
+import functools
+import io
 import os
 import pathlib
 import re
 import runpy
 import subprocess
 import sys
+from typing import NamedTuple
 
 import pytest
 
 from mmcopt import registry
 
+pytestmark = pytest.mark.xdist_group("examples")  # one process runs each script once
 ROOT = pathlib.Path(__file__).parents[1]
 DATA = os.environ.get("MMCOPT_DATA")
 SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
@@ -19,28 +24,48 @@ ASIDE = {"your_own": {"mmcopt.checks", "mmcopt.solving"},  # what a solver is wr
          "proved_optimum": {"mmcopt.bounds"}, "proved_margin": {"mmcopt.bounds"}}
 
 
-@pytest.fixture
-def run(monkeypatch, tmp_path, capsys):
-    """Run a script in this process, where the loops are compiled once; return what it printed."""
-    monkeypatch.setenv("MMCOPT_QUICK", "1")
-    monkeypatch.setenv("MPLBACKEND", "Agg")
-    monkeypatch.delenv("MMCOPT_DATA", raising=False)
-    monkeypatch.chdir(tmp_path)
-    registry.solvers()  # all of ours, before those that scripts add are forgotten again
-    monkeypatch.setattr(registry, "_solvers", dict(registry._solvers))
-    monkeypatch.setattr(registry, "_formulations", dict(registry._formulations))
+class Run(NamedTuple):
+    """What a script printed, and the folder it ran in."""
 
-    def _run(path):
-        runpy.run_path(str(path), run_name="__main__")
-        captured = capsys.readouterr()
-        assert captured.err == ""
-        return captured.out
+    out: str
+    folder: pathlib.Path
 
-    yield _run
+
+@contextlib.contextmanager
+def settings(folder, data=None):
+    """Run quickly and without windows, and forget the classes that a script adds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MMCOPT_QUICK", "1")
+        patch.setenv("MPLBACKEND", "Agg")
+        patch.delenv("MMCOPT_DATA", raising=False)
+        if data is not None:
+            patch.setenv("MMCOPT_DATA", data)
+        patch.chdir(folder)
+        registry.solvers()  # all of ours, before those that scripts add are forgotten again
+        patch.setattr(registry, "_solvers", dict(registry._solvers))
+        patch.setattr(registry, "_formulations", dict(registry._formulations))
+        yield
     if "matplotlib.pyplot" in sys.modules:
         import matplotlib.pyplot as plt
 
         plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Run a script in this process, where the loops are compiled once; each just once."""
+
+    @functools.cache
+    def _run(name, data=None):
+        folder = tmp_path_factory.mktemp(name)
+        out, err = io.StringIO(), io.StringIO()
+        with settings(folder, data), contextlib.redirect_stdout(out), \
+                contextlib.redirect_stderr(err):
+            runpy.run_path(str(ROOT / "examples" / f"{name}.py"), run_name="__main__")
+        assert err.getvalue() == ""
+        return Run(out.getvalue(), folder)
+
+    return _run
 
 
 def test_there_is_one_script_for_each_idea():
@@ -52,34 +77,35 @@ def test_there_is_one_script_for_each_idea():
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda p: p.stem)
-def test_a_script_prints_a_table_with_objective_bound_and_gap(run, path, tmp_path):
-    out = run(path)
+def test_a_script_prints_a_table_with_objective_bound_and_gap(run, path):
+    out, folder = run(path.stem)
     heads = [line for line in out.splitlines() if re.search(r"\bbound\b.*\bgap\b", line)
              and re.search(r"\b(objective|best)\b", line)]
     assert heads, out
     assert re.search(r"\d\s?%", out)
     assert max(map(len, out.splitlines())) < 500
-    made = [p.relative_to(tmp_path) for p in tmp_path.rglob("*") if p.is_file()]
+    made = [p.relative_to(folder) for p in folder.rglob("*") if p.is_file()]
     assert all(p.parts[0] == "runs" and p.suffix == ".png" for p in made), made
 
 
-def test_the_comparison_of_solvers_draws_pictures(run, tmp_path):
+def test_the_comparison_of_solvers_draws_pictures(run):
     pytest.importorskip("matplotlib")
-    out = run(ROOT / "examples" / "compare_solvers.py")
-    pictures = sorted(p.name for p in (tmp_path / "runs").iterdir())
+    out, folder = run("compare_solvers")
+    pictures = sorted(p.name for p in (folder / "runs").iterdir())
     assert pictures == ["compare_solvers-box.png", "compare_solvers-time.png"]
     assert all(f"runs/{name}" in out for name in pictures)
 
 
 @pytest.mark.parametrize("name", ["compare_margin_solvers", "mkc_weights"])
-def test_a_script_about_margins_draws_one_picture(run, name, tmp_path):
+def test_a_script_about_margins_draws_one_picture(run, name):
     pytest.importorskip("matplotlib")
-    assert f"wrote runs/{name}.png" in run(ROOT / "examples" / f"{name}.py")
-    assert [p.name for p in (tmp_path / "runs").iterdir()] == [f"{name}.png"]
+    out, folder = run(name)
+    assert f"wrote runs/{name}.png" in out
+    assert [p.name for p in (folder / "runs").iterdir()] == [f"{name}.png"]
 
 
 def test_one_bound_holds_for_all_solvers_of_a_margin_problem(run):
-    out = run(ROOT / "examples" / "compare_margin_solvers.py")
+    out = run("compare_margin_solvers").out
     rows = re.findall(r"^(\S.*?)  +(\d+) +(\S+) +(\S+) +\d+ % +\S+ +(\S+) +\S+ % ", out, re.M)
     assert [row[0] for row in rows if row[0] != "found while certifying"] == [
         "cutting planes, pair cuts", "cutting planes, printed cuts", "stochastic subgradients",
@@ -95,7 +121,7 @@ def text_of(out):
 
 
 def test_text_stays_sparse_and_its_classes_have_words(run):
-    out = run(ROOT / "examples" / "text.py")
+    out = run("text").out
     assert "made up in this script" in out and "Sparse in the problem: True" in out
     found = text_of(out)
     assert found["CPM3C"][0] <= found["k-means"][0] and found["CPM3C"][1] > 85
@@ -106,16 +132,15 @@ def test_text_stays_sparse_and_its_classes_have_words(run):
 
 
 @pytest.mark.skipif(DATA is None, reason="MMCOPT_DATA is not set")
-def test_text_is_that_of_the_news_where_they_are(run, monkeypatch):
-    monkeypatch.setenv("MMCOPT_DATA", DATA)
-    out = run(ROOT / "examples" / "text.py")
+def test_text_is_that_of_the_news_where_they_are(run):
+    out = run("text", DATA).out
     assert "3970 articles of four groups of 20-newsgroups" in out
     assert text_of(out)["CPM3C"][1] > 93
     assert {"hockey", "baseball", "bike", "car"} <= set(re.findall(r"^class \d: (\w+)", out, re.M))
 
 
 def test_a_problem_and_a_solver_of_the_readers_own_are_treated_like_ours(run):
-    out = run(ROOT / "examples" / "your_own.py")
+    out = run("your_own").out
     assert re.search(r"^Metropolis +fits$", out, re.M)
     assert "Metropolis fits: Diffrac, LeastSquares, Seating" in out
     assert "Metropolis on Seating: certified" in out  # by trying every seating
@@ -125,13 +150,13 @@ def test_a_problem_and_a_solver_of_the_readers_own_are_treated_like_ours(run):
 
 
 def test_labels_of_kmeans_are_bounded_in_plain_sentences(run):
-    out = run(ROOT / "examples" / "how_good_is_kmeans.py")
+    out = run("how_good_is_kmeans").out
     assert re.search(r"The labels of k-means are at most \S+ % from the best possible labels", out)
     assert "ok   bound: claimed" in out and "FAIL" not in out
 
 
 def test_the_relaxations_are_ordered_as_theory_says(run):
-    out = run(ROOT / "examples" / "relaxation_ladder.py")
+    out = run("relaxation_ladder").out
     rows = {line.split()[0]: line.split() for line in out.split("by a conic solver")[1].splitlines()
             if line.split()[1:2] and re.match(r"\d+\.\d+$", line.split()[1])}
     value = {kind: float(row[1]) for kind, row in rows.items()}
@@ -142,7 +167,7 @@ def test_the_relaxations_are_ordered_as_theory_says(run):
 
 
 def test_a_proof_is_shown_checked_and_refused_once_it_is_changed(run):
-    out = run(ROOT / "examples" / "proved_optimum.py")
+    out = run("proved_optimum").out
     assert re.search(r"^all labelings +\d\.\d+  (split|none is better)$", out, re.M)
     loaded, changed = out.split("One leaf tampered with")
     assert "Checked again after loading, without any solver: True" in loaded
@@ -150,7 +175,7 @@ def test_a_proof_is_shown_checked_and_refused_once_it_is_changed(run):
 
 
 def test_a_constraint_of_the_readers_own_keeps_the_relaxation_below_the_optimum(run):
-    out = run(ROOT / "examples" / "own_constraint.py")
+    out = run("own_constraint").out
     rows = re.findall(r"(?:CLARABEL|SCS) +(\S+) +(\S+) +(\S+) +\S+ %$", out, re.M)
     assert len(rows) == 6
     for value, bound, objective in rows:

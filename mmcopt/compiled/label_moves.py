@@ -21,8 +21,11 @@ N = Any  # int64 array
 Rng = NDArray[np.uint64]
 
 BLOCK = 1024  # rows are scanned in blocks that stay in the first cache; a power of two
+NONE = np.int64(0)  # a plain 0 is a type of its own, for which all that is called is compiled again
 BIG = 1e30  # stands for infinity: BIG + x == BIG also in float32, and 4 BIG does not overflow
 loop = njit(cache=True, nogil=True)
+# Called from here only: without the wrappers for Python, which take long to compile.
+inner = njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 class Rules(NamedTuple):
@@ -46,6 +49,13 @@ def uniform(rng: Rng) -> float:
     x ^= x << np.uint64(17)
     rng[0] = x
     return np.float64(x >> np.uint64(11)) * 1.1102230246251565e-16
+
+
+@inner
+def _copy(source: F, target: F) -> None:
+    """Copy a vector: assigning to a slice compiles its error message for a second."""
+    for j in range(target.size):
+        target[j] = source[j]
 
 
 @loop
@@ -88,7 +98,7 @@ def contract(W: F, groups: N, m: int) -> F:
     return out
 
 
-@loop
+@inner
 def _conflicts(c: N, rules: Rules, j: int, d: int) -> int:
     """Count the points of cluster d that must be kept apart from j."""
     count = 0
@@ -97,7 +107,7 @@ def _conflicts(c: N, rules: Rules, j: int, d: int) -> int:
     return count
 
 
-@loop
+@inner
 def _excess(sizes: N, rules: Rules, a: int, d: int, w: int) -> int:
     """Total violation of the size bounds after weight w went from cluster a to d."""
     total = 0
@@ -131,7 +141,7 @@ def feasible_swap(c: N, sizes: N, rules: Rules, i: int, j: int) -> bool:
     return _conflicts(c, rules, i, d) == linked and _conflicts(c, rules, j, a) == linked
 
 
-@loop
+@inner
 def _label(c: N, sizes: N, rules: Rules, j: int, d: int) -> int:
     """Give j the label d without looking at any caches; returns its former label."""
     a = c[j]
@@ -172,16 +182,16 @@ def _swap_gain(W: F, c: N, G: F, i: int, j: int) -> float:
     return 2.0 * (G[d, i] - G[a, i] + W[i, i] + G[a, j] - G[d, j] + W[j, j] - 2.0 * W[i, j])
 
 
-@loop
+@inner
 def _tolerance(G: F) -> float:
     """Smallest change of A that counts as one: above the rounding of the caches."""
     return np.float64(np.abs(G).max()) * (4e-6 if G.itemsize == 4 else 1e-12)
 
 
-@loop
+@inner
 def _mend(W: F, c: N, G: F, sizes: N, rules: Rules) -> bool:
     """Make the best move that lowers the excess, or else the conflicts; False if there is none."""
-    best, to, bj, now = -np.inf, -1, -1, _excess(sizes, rules, 0, 0, 0)
+    best, to, bj, now = -np.inf, -1, -1, _excess(sizes, rules, NONE, NONE, NONE)
     for j in range(c.size):
         a, w = c[j], rules.weights[j]
         here = _conflicts(c, rules, j, a)
@@ -212,7 +222,7 @@ def repair(W: F, c: N, G: F, sizes: N, rules: Rules) -> bool:
             move(W, c, G, sizes, rules, j, rules.fixed[j])
     while _mend(W, c, G, sizes, rules):
         pass
-    clean = _excess(sizes, rules, 0, 0, 0) == 0
+    clean = _excess(sizes, rules, NONE, NONE, NONE) == 0
     for j in range(c.size):
         best, bi = -np.inf, -1
         for i in range(c.size if _conflicts(c, rules, j, c[j]) > 0 else 0):
@@ -270,9 +280,9 @@ def descend(W: F, c: N, G: F, sizes: N, rules: Rules, max_moves: int) -> float:
 
     Ends in a local optimum of both, unless max_moves swaps, or moves in a row, were made.
     """
-    total, least = 0.0, row_least(W)
+    total, least, rng = 0.0, row_least(W), np.ones(1, np.uint64)
     for _ in range(max_moves):
-        total += steepest(W, c, G, sizes, rules, max_moves)
+        total += _walk(W, c, G, sizes, rules, max_moves, NONE, NONE, NONE, rng)
         _, i, j = best_swap(W, c, G, sizes, rules, least)
         if i < 0:
             break
@@ -295,7 +305,7 @@ def sweep(W: F, c: N, G: F, sizes: N, rules: Rules) -> float:
     return total
 
 
-@loop
+@inner
 def _argmax(scores: F, until: F, t: float, work: F) -> int:
     """First index of the largest score with until <= t, -1 for none; sizes are multiples of BLOCK.
 
@@ -323,7 +333,7 @@ def _argmax(scores: F, until: F, t: float, work: F) -> int:
     return where
 
 
-@loop
+@inner
 def _turn(row: F, Ga: F, Gd: F, own: F, lab: F, a: int, d: int) -> None:
     """Update the caches and own[j] = G[c_j, j] after the point of this row went from a to d."""
     la, ld, zero = lab.dtype.type(a), lab.dtype.type(d), lab.dtype.type(0)
@@ -336,7 +346,7 @@ def _turn(row: F, Ga: F, Gd: F, own: F, lab: F, a: int, d: int) -> None:
         own[j] += x if lab[j] == ld else (-x if lab[j] == la else zero)
 
 
-@loop
+@inner
 def _score(G: F, s: int, e: int, opened: N, own: F, base: F, out: F) -> None:
     """Half the gain of each best move into out: largest opened row of G[:, s:e] - own + base."""
     m = opened.size
@@ -353,12 +363,12 @@ def _score(G: F, s: int, e: int, opened: N, own: F, base: F, out: F) -> None:
         out[j] += base[j] - own[j]
 
 
-@loop
+@inner
 def _score_ruled(
     c: N, G: F, sizes: N, rules: Rules, slack: int, own: F, base: F, out: F, dest: N
 ) -> None:
     """As `_score` under weights and cannot-links, point by point; dest[j] is j's best cluster."""
-    now = _excess(sizes, rules, 0, 0, 0)
+    now = _excess(sizes, rules, NONE, NONE, NONE)
     for j in range(c.size):
         a, w, best, dest[j] = c[j], rules.weights[j], -BIG, -1
         leaves = rules.fixed[j] < 0 and sizes[a] - w >= max(1, rules.low[a] - slack)
@@ -372,7 +382,7 @@ def _score_ruled(
         out[j] = best - own[j] + base[j]
 
 
-@loop
+@inner
 def _roles(sizes: N, rules: Rules, slack: int, source: N, lab: F, free: F, base: F) -> N:
     """Clusters open to one more point; where `source` (may lose one) changes, base follows.
 
@@ -399,7 +409,7 @@ def _roles(sizes: N, rules: Rules, slack: int, source: N, lab: F, free: F, base:
     return opened[:m]
 
 
-@loop
+@inner
 def _aim(c: N, G: F, sizes: N, rules: Rules, opened: N, dest: N, j: int) -> tuple[int, bool]:
     """Where j's best move leads (dest[j] or the largest opened row), and whether it is feasible."""
     to = dest[j]
@@ -426,7 +436,9 @@ def _walk(
     own, lab = scores[:n].copy(), scores[:n].copy()
     diag, base = scores[:n].copy(), scores[:n].copy()
     source, opened, i, a, d = np.full(sizes.size, -1), sizes[:0], -1, 0, 0
-    value, best, idle, fresh = 0.0, -BIG if _excess(sizes, rules, 0, 0, 0) else 0.0, 0, False
+    value, best, idle, fresh = 0.0, 0.0, 0, False
+    if _excess(sizes, rules, NONE, NONE, NONE) > 0:
+        best = -BIG
     for j in range(n):
         own[j], lab[j], G[c[j], j] = G[c[j], j], c[j], lowest
         diag[j] = W[j, j] if rules.fixed[j] < 0 else lowest
@@ -448,8 +460,8 @@ def _walk(
         d, lands = _aim(c, G, sizes, rules, opened, dest, i)
         aspires = lands and value + 2.0 * scores[i] > best + tol and tenure < steps
         if until[i] > t and not aspires:
-            top, i = i, _argmax(scores, until, t, work)
-            i = top if i < 0 and _excess(sizes, rules, 0, 0, 0) > 0 else i
+            top, i = i, _argmax(scores, until, float(t), work)
+            i = top if i < 0 and _excess(sizes, rules, NONE, NONE, NONE) > 0 else i
             if i < 0:
                 continue
             d, lands = _aim(c, G, sizes, rules, opened, dest, i)
@@ -461,7 +473,8 @@ def _walk(
         if idle == 0:
             best, fresh = value, True
         elif fresh:  # the climb is over: keep its top
-            labels[:], labels[i], fresh = c, a, False
+            _copy(c, labels)
+            labels[i], fresh = a, False
         if idle >= max(1, patience):
             break
     if i >= 0:
@@ -473,27 +486,24 @@ def _walk(
     return value if best == -BIG else best
 
 
-@loop
 def steepest(W: F, c: N, G: F, sizes: N, rules: Rules, max_moves: int) -> float:
     """At most max_moves steepest one-point moves; returns 0 in a local optimum."""
-    return _walk(W, c, G, sizes, rules, max_moves, 0, 0, 0, np.ones(1, np.uint64))
+    return float(_walk(W, c, G, sizes, rules, max_moves, 0, 0, 0, np.ones(1, np.uint64)))
 
 
-@loop
 def tabu(W: F, c: N, G: F, sizes: N, rules: Rules, steps: int, tenure: int, rng: Rng) -> float:
     """One-flip tabu search for `steps` moves; ends in the best state met, returns its gain.
 
     A moved point rests for tenure .. 1.5 tenure steps, unless its move beats the best value. Bounds
     may be overstepped by one point (the largest weight) between two moves: tight sizes exchange.
     """
-    return _walk(W, c, G, sizes, rules, steps, tenure, steps, rules.weights.max(), rng)
+    return float(_walk(W, c, G, sizes, rules, steps, tenure, steps, rules.weights.max(), rng))
 
 
-@loop
 def kl_pass(W: F, c: N, G: F, sizes: N, rules: Rules, patience: int) -> float:
     """Kernighan-Lin pass: best moves, each point once, until `patience` brought no new best."""
-    n, slack = c.size, rules.weights.max()
-    return _walk(W, c, G, sizes, rules, n, 2 * n, max(1, patience), slack, np.ones(1, np.uint64))
+    n, slack, rng = c.size, rules.weights.max(), np.ones(1, np.uint64)
+    return float(_walk(W, c, G, sizes, rules, n, 2 * n, max(1, patience), slack, rng))
 
 
 @loop
@@ -649,10 +659,13 @@ def evolve(
         for q in ranking[:mu] - mu:
             if q >= 0:
                 slot, p = order[mu + q], counts[1, q]
-                pop[slot], sizes[slot], G[slot] = pop[p], sizes[p], G[p]
+                _copy(pop[p], pop[slot])
+                _copy(sizes[p], sizes[slot])
+                for h in range(G.shape[1]):
+                    _copy(G[p, h], G[slot, h])
                 for r in range(counts[0, q]):
                     move(W, pop[slot], G[slot], sizes[slot], rules, spots[0, q, r], spots[2, q, r])
-        order[:] = order[ranking]
+        _copy(order[ranking], order)
     return values[order[0]] - start
 
 

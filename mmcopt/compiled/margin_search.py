@@ -18,8 +18,11 @@ F = Any
 LEAST_WEIGHT = 1e-12  # of a kernel, which could not come back from zero
 MIXED = 4  # passes after which the weights of kernels follow
 QUIET = 2  # passes without a change of labels before the gap is looked at
-loop = njit(cache=True, nogil=True, error_model="numpy",
-            fastmath={"contract", "nsz", "arcp", "reassoc"})
+FAST: dict[str, Any] = {"error_model": "numpy",
+                        "fastmath": {"contract", "nsz", "arcp", "reassoc"}}
+loop = njit(cache=True, nogil=True, **FAST)
+# Called from here only: without the wrappers for Python, which take long to compile.
+inner = njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, **FAST)
 
 
 class Machine(NamedTuple):
@@ -47,7 +50,7 @@ class At(NamedTuple):
     weights: F
 
 
-@loop
+@inner
 def _scores(A: F, V: F, i: int, gram: bool, sigma: float, t: F) -> None:
     """The scores t (k,) of sample i, times sigma."""
     last = 0.0
@@ -63,7 +66,7 @@ def _scores(A: F, V: F, i: int, gram: bool, sigma: float, t: F) -> None:
     t[V.shape[0]] = last
 
 
-@loop
+@inner
 def _lead(t: F, y: int) -> int:
     """The class of the largest score; y where it is level with that."""
     best = y
@@ -73,7 +76,7 @@ def _lead(t: F, y: int) -> int:
     return best
 
 
-@loop
+@inner
 def _rival(t: F, y: int) -> int:
     """The class of the largest score other than y."""
     best = 1 if y == 0 else 0
@@ -83,7 +86,7 @@ def _rival(t: F, y: int) -> int:
     return best
 
 
-@loop
+@inner
 def _best(t: F, u: F, y: int, h: float, new: F) -> None:
     """The best u of a sample of label y with scores t, others held; h is its product with itself.
 
@@ -189,10 +192,10 @@ def gather(machine: F, at: F) -> None:
             A += weights[m] * kernels[m]
         for i in range(n):
             norms[i] = A[i, i]
-    V[:] = np.dot(np.ascontiguousarray(U[:-1]), A)
+    np.dot(np.ascontiguousarray(U[:-1]), A, V)
 
 
-@loop
+@inner
 def reweigh(machine: F, at: F) -> float:
     """Give the kernels their best weights for w as it is; the largest change of one.
 
@@ -201,16 +204,19 @@ def reweigh(machine: F, at: F) -> float:
     kernels, p, U, weights = machine.kernels, machine.p, at.U, at.weights
     new = np.empty(weights.size)
     for m in range(weights.size):
-        square = (U * np.dot(U, kernels[m])).sum()
+        square = np.vdot(U.ravel(), np.dot(U, kernels[m]).ravel())
         new[m] = (weights[m]**2 * max(square, 0.0))**(1.0 / (p + 1.0))
     top = new.max()
     if top <= 0.0:
         return 0.0
-    new /= top
-    new /= ((new**p).sum())**(1.0 / p)
-    new = np.maximum(new, LEAST_WEIGHT)
-    moved = np.abs(new - weights).max()
-    weights[:] = new
+    norm, moved = 0.0, 0.0
+    for m in range(new.size):
+        norm += (new[m] / top)**p
+    norm = top * norm**(1.0 / p)
+    for m in range(new.size):
+        weight = max(new[m] / norm, LEAST_WEIGHT)
+        moved = max(moved, abs(weight - weights[m]))
+        weights[m] = weight
     gather(machine, at)
     return moved
 

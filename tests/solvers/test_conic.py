@@ -206,9 +206,7 @@ def test_the_tolerance_reaches_the_back_end(backend):
 
 
 def test_a_back_end_that_is_absent_is_refused_by_name(monkeypatch):
-    import cvxpy as cp
-
-    monkeypatch.setattr(cp, "installed_solvers", lambda: ["SCS", "CLARABEL"])
+    monkeypatch.setattr(conic, "_installed", lambda: ["Clarabel", "SCS"])
     f = MaxCut.examples()[0]
     assert Conic("CVXOPT").refuses(f) == ("the back end CVXOPT is not installed; pip install "
                                           "cvxopt, or use one that is: Clarabel, SCS.")
