@@ -60,9 +60,10 @@ def busy_loops(count: int) -> Iterator[list["subprocess.Popen[bytes]"]]:
             loop.wait()
 
 
-def tests(name: str, settings: dict[str, str], options: list[str]) -> tuple[str, list[str]]:
+def tests(name: str, settings: dict[str, str], cache: str,
+          options: list[str]) -> tuple[str, list[str]]:
     """Run the tests once: the last line that pytest prints, and the lines of what failed."""
-    with tempfile.TemporaryDirectory() as cache, busy_loops(BUSY if name == "busy" else 0):
+    with busy_loops(BUSY if name == "busy" else 0):
         env = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1",
                "NUMBA_CACHE_DIR": cache, **settings}
         done = subprocess.run(
@@ -82,6 +83,12 @@ def main() -> int:
                         help="configurations whose names begin so")
     parser.add_argument("options", nargs="*", help="of pytest, after --")
     given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as cache:  # numba tells CPUs apart by itself
+        return run(given, cache)
+
+
+def run(given: argparse.Namespace, cache: str) -> int:
+    """Print the table; 1 when a test failed."""
     bad = 0
     print(f"{'configuration':14} {'passed':>7} {'failed':>7} {'skipped':>8} {'seconds':>8}")
     for name, settings in configurations().items():
@@ -91,7 +98,7 @@ def main() -> int:
             print(f"{name:14} this machine has no such kernels", flush=True)
             continue
         started = time.perf_counter()
-        last, failed = tests(name, settings, given.options)
+        last, failed = tests(name, settings, cache, given.options)
         passed, skipped = (int(m[1]) if (m := re.search(rf"(\d+) {word}", last)) else 0
                            for word in ("passed", "skipped"))
         bad += len(failed)

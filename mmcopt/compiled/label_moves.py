@@ -16,16 +16,18 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from mmcopt.compiled import INNER
+
 F = Any  # float32 or float64 array, as W; checkers cannot tell its items from its slices
 N = Any  # int64 array
 Rng = NDArray[np.uint64]
 
 BLOCK = 1024  # rows are scanned in blocks that stay in the first cache; a power of two
-NONE = np.int64(0)  # a plain 0 is a type of its own, for which all that is called is compiled again
+# A plain 0 is a type of its own, for which all that is called would be compiled again.
+NONE: Any = np.int64(0)
 BIG = 1e30  # stands for infinity: BIG + x == BIG also in float32, and 4 BIG does not overflow
 loop = njit(cache=True, nogil=True)
-# Called from here only: without the wrappers for Python, which take long to compile.
-inner = njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+inner = njit(cache=True, nogil=True, **INNER)
 
 
 class Rules(NamedTuple):

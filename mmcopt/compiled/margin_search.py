@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from mmcopt.compiled import INNER
+
 F = Any
 LEAST_WEIGHT = 1e-12  # of a kernel, which could not come back from zero
 MIXED = 4  # passes after which the weights of kernels follow
 QUIET = 2  # passes without a change of labels before the gap is looked at
-FAST: dict[str, Any] = {"error_model": "numpy",
-                        "fastmath": {"contract", "nsz", "arcp", "reassoc"}}
-loop = njit(cache=True, nogil=True, **FAST)
-# Called from here only: without the wrappers for Python, which take long to compile.
-inner = njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, **FAST)
+FAST = {"contract", "nsz", "arcp", "reassoc"}
+loop = njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST)
+inner = njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST, **INNER)
 
 
 class Machine(NamedTuple):

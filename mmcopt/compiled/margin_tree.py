@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from mmcopt.compiled import INNER
 from mmcopt.tolerances import LEVELS as TOP
 
 F = Any
@@ -29,8 +30,6 @@ HALVINGS = 60  # at most, of the step to the best weight of a sample in several 
 STUBBORN, STILL = 20_000, 1e-15  # sweeps of a machine, and a relative gain that is rounding
 BALANCED = 1e-4  # of the target: what a branching sample should gain on its worse side
 door = njit(cache=True, nogil=True, error_model="numpy")
-# Called from here only: without the wrappers for Python, which take as long to compile.
-INNER: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 loop = njit(cache=True, nogil=True, error_model="numpy", **INNER)
 # Sums in any order, so that they are done several terms at a time.
 sums = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"}, **INNER)

@@ -19,6 +19,7 @@ plt = pytest.importorskip("matplotlib.pyplot")
 
 @pytest.fixture(autouse=True)
 def _closed():
+    plt.close("all")  # what other modules left open
     yield
     plt.close("all")
 
