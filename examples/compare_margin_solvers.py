@@ -39,14 +39,14 @@ def main():
     X, y = mm.datasets.load("digits:1,7")
     problem = CPM3C(X, 2, beta=0.1)
     print(f"{problem}\n")
-    seeds = 3 if QUICK else 10
+    seeds = 2 if QUICK else 10
     table = mm.compare({NAME: problem}, SOLVERS, seeds=seeds, y=y)
     labels = KMeans(2, n_init=10, random_state=0).fit(X).labels_
     table.add("k-means (evaluated)", mm.evaluate(problem, labels))
     for seed in range(seeds):  # one more solver with a start of its own
         result = mm.solve(problem, Alternating(), init="kmeans", seed=seed)
         table.add("alternating from k-means", result, sum(result.timing.values()))
-    table.certify(time_limit=2 if QUICK else 5)
+    table.certify(time_limit=1 if QUICK else 5)
     print(table)
     print("""
 hits     share of the runs within 1e-6 of the lowest objective: few, since cutting planes and

@@ -25,7 +25,7 @@ def main():
     print(f"{partners}\n")
 
     table = mm.compare({name: problem}, partners.names, seeds=1 if QUICK else 2, y=y,
-                       time_limit=0.1 if QUICK else 0.5)
+                       time_limit=0.05 if QUICK else 0.5)
     print(table)
     print("""
 hits     share of the runs within 1e-6 (relative) of the lowest objective that is known

@@ -54,10 +54,10 @@ def picture(names, weights):
 
 
 def main():
-    X, y = two_views(100 if QUICK else 200)
+    X, y = two_views(60 if QUICK else 200)
     kernels = {f"{view}, width {width:g}": Gaussian(width=width).on(columns)
                for view, columns in VIEWS.items() for width in (0.2, 0.5, 1.0)}
-    restarts = 4 if QUICK else 10
+    restarts = 2 if QUICK else 10
     problem = MKC(X, 2, kernels=list(kernels.values()), C=50.0)
     print(f"{problem}\n")
     together = mm.solve(problem, seed=0, restarts=restarts)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.linalg.lapack import dtrtrs
 
 from mmcopt.bounds import violated_cuts
 from mmcopt.bounds.label_lift import Cuts, Duals, Lift, orthogonal, require_room
@@ -243,7 +244,7 @@ class RegularizedDual(Solver):
         X, evaluations, pairs = state.X, 1, state.pairs
         while evaluations < self.evaluations:
             free = ~((z <= space.low) & (g > 0) | (z >= space.high) & (g < 0))
-            d = -_two_loops(pairs, np.where(free, g, 0.0), free, state.alpha)
+            d = -_newton_direction(pairs, np.where(free, g, 0.0), free, state.alpha)
             if float(d @ g) >= 0.0:
                 pairs.clear()
                 d = np.where(free, -state.alpha * g, 0.0)
@@ -330,24 +331,25 @@ class RegularizedDual(Solver):
                                 "cuts": float(len(state.space.cuts))}, duals=duals)
 
 
-def _two_loops(pairs: list[tuple[Floats, Floats]], g: Floats, free: Any, scale: float) -> Floats:
-    """The inverse Hessian of the stored pairs, restricted to free variables, times g."""
-    held, q = [], g.copy()
-    for s, y in reversed(pairs):
-        s, y = np.where(free, s, 0.0), np.where(free, y, 0.0)
-        sy = float(s @ y)
-        if sy <= 1e-10 * float(np.linalg.norm(s) * np.linalg.norm(y)):
-            continue
-        a = float(s @ q) / sy
-        q -= a * y
-        held.append((s, y, sy, a))
-    if held:
-        _, y, sy, _ = held[0]
-        scale = sy / float(y @ y)
-    q *= scale
-    for s, y, sy, a in reversed(held):
-        q += s * (a - float(y @ q) / sy)
-    return q
+def _newton_direction(pairs: list[tuple[Floats, Floats]], g: Floats, free: Any,
+                      scale: float) -> Floats:
+    """The inverse Hessian of the stored pairs, restricted to free variables, times g.
+
+    The two loops of L-BFGS as two triangular systems in the products of the pairs.
+    """
+    if not pairs:
+        return scale * g
+    S, Y = (np.array(vectors) * free for vectors in zip(*pairs, strict=True))
+    products, lengths = S @ Y.T, np.sqrt((S * S).sum(axis=1) * (Y * Y).sum(axis=1))
+    kept = products.diagonal() > 1e-10 * lengths
+    if not kept.any():
+        return scale * g
+    S, Y, products = S[kept], Y[kept], products[np.ix_(kept, kept)]
+    sy, upper = products.diagonal(), np.triu(products)
+    a, _ = dtrtrs(upper, S @ g)
+    q = float(sy[-1] / (Y[-1] @ Y[-1])) * (g - a @ Y)
+    c, _ = dtrtrs(upper, sy * a - Y @ q, trans=1)
+    return np.asarray(q + c @ S, dtype=np.float64)
 
 
 def _spread(g: Floats, old: Cuts, cuts: Cuts) -> Floats:

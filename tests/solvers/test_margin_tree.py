@@ -5,6 +5,7 @@ import itertools
 
 import numpy as np
 import pytest
+from relaxed import parts
 
 import mmcopt as mm
 from mmcopt.bounds import proof_tree
@@ -86,10 +87,9 @@ def judge(seed):
     return int((proof.tree.final[proof.tree.closed >= 0] != 0).all(axis=1).sum())
 
 
-@pytest.mark.parametrize("first", [pytest.param(i, marks=pytest.mark.slow if i >= 60 else ())
-                                   for i in range(0, 200, 10)])
-def test_it_proves_the_least_of_all_labelings(first):
-    full = [judge(seed) for seed in range(first, first + 10)]
+@pytest.mark.parametrize("part", parts(20, 3))
+def test_it_proves_the_least_of_all_labelings(part):
+    full = [judge(seed) for seed in range(10 * part, 10 * part + 10)]
     assert sum(full) >= 5  # nodes of which no label is free are among them
 
 
@@ -98,14 +98,14 @@ def test_it_proves_the_least_of_all_labelings_of_many_instances():
     assert sum(judge(seed) for seed in range(200, 3200)) > 1000
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", parts(40, 15))
 def test_a_tree_that_is_stopped_is_below_all_labelings(seed):
     problem = instance(seed)
     result = mm.solve(problem, MarginTree(share=0.3, gap=1e-9), seed=0, max_iter=1)
     assert result.lower_bound <= smallest(problem)[0] * (1 + 1e-10)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", parts(30, 15))
 def test_every_leaf_is_below_the_weights_of_its_labels(seed):
     problem = instance(seed)
     result = mm.solve(problem, MarginTree(share=0.5), seed=0)

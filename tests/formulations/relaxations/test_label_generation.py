@@ -4,7 +4,7 @@ import functools
 
 import numpy as np
 import pytest
-from relaxed import hinge_problem, labelings, program, solved
+from relaxed import hinge_problem, labelings, parts, program, solved
 
 import mmcopt as mm
 from mmcopt.bounds.label_hull import LabelHull
@@ -61,7 +61,7 @@ def test_the_program_is_the_literal_one(r):
     assert mm.solve(r).objective == pytest.approx(value, rel=1e-6)
 
 
-@pytest.mark.parametrize("part", range(3))
+@pytest.mark.parametrize("part", parts(3))
 def test_the_value_is_between_mmc_and_brute_force_and_no_duals_prove_more(part):
     above = 0
     for seed in range(20 * part, 20 * part + 20):
