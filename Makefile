@@ -17,7 +17,9 @@ PIP = PYTHONWARNINGS=ignore $(BIN)/python -m pip install -qq --disable-pip-versi
 # each are faster than one of two.
 PYTEST = cache=$$(mktemp -d) && trap 'rm -rf "$$cache"' EXIT && trap 'exit 130' INT TERM \
 	&& export NUMBA_CACHE_DIR="$$cache" OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 \
-	&& $(BIN)/python -m pytest
+	&& $(WARM) $(BIN)/python -m pytest
+# All tests: first two processes share out what is to be compiled.
+WARM = $(if $(ARGS),,$(BIN)/mmcopt warmup > /dev/null &&)
 
 .PHONY: help demo test test-slow test-robust lint types bench dev clean
 

@@ -254,6 +254,12 @@ def _other_parsers(commands: Any) -> None:
                    help="draw the bounds against time (.png, .pdf, .svg)")
     p.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
 
+    p = _add(commands, "warmup", "compile what solvers run, so that no first solve waits for it",
+             "examples\n  mmcopt warmup\n  mmcopt warmup LeastSquares CPM3C --jobs 1")
+    p.add_argument("names", nargs="*", metavar="FORMULATION", help="without them: all")
+    p.add_argument("--jobs", type=int, default=2, metavar="N",
+                   help="processes at once (default: %(default)s)")
+
     p = _add(commands, "reproduce", "the tables of a paper beside ours",
              "examples\n  mmcopt reproduce\n  mmcopt reproduce umc-rls --quick\n"
              "  mmcopt reproduce evommc --table 1 --out tables/")
@@ -292,7 +298,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not hasattr(args, "command"):
         parser.print_help()
         return DONE
-    alone = args.command in ("demo", "describe")
+    alone = args.command in ("demo", "describe", "warmup")
     module = f"mmcopt.cli.{args.command if alone else 'commands'}"
     try:
         return int(getattr(importlib.import_module(module), args.command)(args))

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from mmcopt.compiled import INNER
 from mmcopt.linalg import UNIT
 from mmcopt.tolerances import RISE
 
@@ -22,6 +23,7 @@ WORSE = 1e-12  # rise of the cuts at which labels that keep a floor are not take
 PAIR, LABEL = 0, 1  # a cut between the two leading classes, or between the own and the best other
 FEW_CLASSES = 8  # classes up to which one pass over the rows is faster than a product of matrices
 loop = njit(cache=True, nogil=True, error_model="numpy")
+inner = njit(cache=True, nogil=True, error_model="numpy", **INNER)
 # Sums in any order, so that they are done several terms at a time.
 sums = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 
@@ -29,7 +31,14 @@ sums = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "c
 # ---------------------------------------------------------------- masters
 
 
-@loop
+@inner
+def _copy(source: F, target: F) -> None:
+    """Copy a vector to the front of one: assigning to a slice compiles its error for a second."""
+    for j in range(source.size):
+        target[j] = source[j]
+
+
+@inner
 def _newton(M: F, x: F, m: int, ridge: float) -> None:
     """Overwrite x by the solution of (M + ridge I) d = x, and M by its Cholesky factor."""
     for i in range(m):
@@ -51,7 +60,7 @@ def _newton(M: F, x: F, m: int, ridge: float) -> None:
         x[i] /= M[i, i]
 
 
-@loop
+@inner
 def _face(Q: F, g: F, free: F, m: int, capped: int, pivot: int, M: F, x: F, ridge: float) -> float:
     """Newton step on a face into x (m,); the largest slope on it.
 
@@ -184,7 +193,7 @@ def ascend_blocks(Q: F, b: F, capped: int, p: float, a: F, weights: F, tol: floa
     best, worst = -np.inf, np.inf
     kept_a, kept, power = a.copy(), weights.copy(), 0.5
     if p == 1.0:
-        weights[:] = (1.0 - REVIVED) * weights + REVIVED / blocks
+        _copy((1.0 - REVIVED) * weights + REVIVED / blocks, weights)
     for _ in range(limit):
         mixed[:] = 0.0
         for m in range(blocks):
@@ -192,7 +201,7 @@ def ascend_blocks(Q: F, b: F, capped: int, p: float, a: F, weights: F, tol: floa
         ascend_master(mixed, b, capped, a, 1e-13, 50 + 20 * n)
         linear = (a * b).sum()
         for m in range(blocks):
-            moved[m] = Q[m] @ a
+            np.dot(Q[m], a, moved[m])
             square[m] = max((a * moved[m]).sum(), 0.0)
             length[m] = weights[m] * np.sqrt(square[m])
         if p == 1.0:
@@ -214,7 +223,8 @@ def ascend_blocks(Q: F, b: F, capped: int, p: float, a: F, weights: F, tol: floa
         falls = regular + slack < worst
         if falls:
             worst = regular + slack
-            kept_a[:], kept[:] = a, weights
+            _copy(a, kept_a)
+            _copy(weights, kept)
         if worst - best <= tol * max(abs(worst), 1e-300) or length.max() == 0.0:
             break
         if p == 1.0:
@@ -222,8 +232,9 @@ def ascend_blocks(Q: F, b: F, capped: int, p: float, a: F, weights: F, tol: floa
             new = np.maximum(weights * (square / max(norm, 1e-300))**power, LEAST_WEIGHT)
         else:
             new = (length / high)**(2.0 / (p + 1.0))
-        weights[:] = new / ((new**p).sum())**(1.0 / p)
-    a[:], weights[:] = kept_a, kept
+        _copy(new / ((new**p).sum())**(1.0 / p), weights)
+    _copy(kept_a, a)
+    _copy(kept, weights)
     return worst, best
 
 
@@ -283,24 +294,20 @@ def fill_classes(T: F, least: int, y: F) -> None:
         count[y[i]] += 1
     if count.min() >= least:
         return
-    loss, place = np.empty(n), np.empty(n, np.int64)
-    for p in np.argsort(count, kind="mergesort"):
-        while count[p] < least:
-            m = 0
-            for i in range(n):
-                if y[i] != p and count[y[i]] > least:
-                    loss[m], place[m] = T[i, y[i]] - T[i, p], i
-                    m += 1
-            if m == 0:
-                return
-            need = min(m, least - count[p])
-            near = np.flatnonzero(loss[:m] <= np.partition(loss[:m], need - 1)[need - 1])
-            for j in near[np.argsort(loss[near], kind="mergesort")]:
-                i = place[j]
-                if count[p] < least and count[y[i]] > least:
-                    count[y[i]] -= 1
-                    count[p] += 1
-                    y[i] = p
+    loss, place, order = np.empty(n), np.empty(n, np.int64), np.argsort(count, kind="mergesort")
+    for s in range(k):
+        p, m = order[s], 0
+        for i in range(n if count[p] < least else 0):
+            if y[i] != p and count[y[i]] > least:
+                loss[m], place[m] = T[i, y[i]] - T[i, p], i
+                m += 1
+        nearest = np.argsort(loss[:m], kind="mergesort")
+        for j in range(m):
+            i = place[nearest[j]]
+            if count[p] < least and count[y[i]] > least:
+                count[y[i]] -= 1
+                count[p] += 1
+                y[i] = p
 
 
 @sums
@@ -347,7 +354,7 @@ def classify(X: F, W: F, T: F, t: F, y: F) -> None:
 # ---------------------------------------------------------------- cuts
 
 
-@loop
+@inner
 def _add_row(g: F, q: int, w: float, X: F, i: int) -> None:
     """Add a multiple of row i to class q of a linear part (k d), but for the last: see `_close`."""
     d = X.shape[1]
@@ -356,7 +363,7 @@ def _add_row(g: F, q: int, w: float, X: F, i: int) -> None:
             g[q * d + c] += w * X[i, c]
 
 
-@loop
+@inner
 def _close(g: F, d: int) -> None:
     """The part of the last class: the classes sum to zero."""
     last = g.size - d
@@ -409,13 +416,13 @@ def relinearise(X: F, G: F, weights: F, pairs: F, kind: int, rows: F, old: F, ne
         _close(G[j], X.shape[1])
 
 
-@loop
+@inner
 def _reached(G: F, b: F, w: F) -> float:
     """The largest linearised cut at w, or 0."""
     return max(0.0, (b - np.dot(G, w)).max())
 
 
-@loop
+@inner
 def _move(X: F, T: F, w: F, G: F, b: F, weights: F, pairs: F, kind: int, least: int, top: F,
           new: F, rows: F) -> tuple[int, float]:
     """Move the anchor to w and the labels ``new``; how many changed, and `_reached` after it.
@@ -433,15 +440,16 @@ def _move(X: F, T: F, w: F, G: F, b: F, weights: F, pairs: F, kind: int, least: 
         return 0, _reached(G, b, w)
     if kind == PAIR:
         relinearise(X, G, weights, pairs, kind, rows[:m], top, new)
-        top[:] = new
+        _copy(new, top)
         return m, _reached(G, b, w)
     kept, before = G.copy(), _reached(G, b, w)
     relinearise(X, G, weights, pairs, kind, rows[:m], top, new)
     after = _reached(G, b, w)
     if after > before + WORSE:
-        G[:] = kept  # the repair is greedy: these labels cost more
+        # The repair is greedy, and these labels cost more.
+        _copy(kept.reshape(G.size), G.reshape(G.size))
         return 0, before
-    top[:] = new
+    _copy(new, top)
     return m, after
 
 
@@ -475,16 +483,16 @@ def descend(X: F, beta: float, cuts: CutArrays, fixed: F, limits: F, alpha: floa
     """
     G, b, weights, pairs, kind, least = cuts
     top, W, T, a = at
-    J, (n, k), d = G.shape[0], T.shape, X.shape[1]
+    J, (n, k) = G.shape[0], T.shape
     t, new, changed = np.empty(n), np.empty(n, np.int64), np.empty(n, np.int64)
     rows, value = np.concatenate((G, fixed)), np.concatenate((b, limits))
     before, rises, reached, done = np.inf, 0, 0.0, 0
     while done < most:
-        rows[:J] = G
+        _copy(G.reshape(G.size), rows.reshape(rows.size))
         Q = np.dot(rows, rows.T) / beta
         ascend_master(Q, value, J, a, EXACT, 50 + 20 * value.size)
         w = np.dot(a, rows) / beta
-        W[:] = w.reshape(k, d)
+        _copy(w, W.reshape(W.size))
         classify(X, W, T, t, new)
         if k == 2 and kind == LABEL:
             _halves(t, T)
@@ -500,7 +508,7 @@ def descend(X: F, beta: float, cuts: CutArrays, fixed: F, limits: F, alpha: floa
     return done, rises, reached
 
 
-@loop
+@inner
 def _halves(t: F, T: F) -> None:
     """The scores of two classes, which sum to 0."""
     for i in range(t.size):

@@ -4,12 +4,13 @@ import json
 import subprocess
 import sys
 import types
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 import mmcopt as mm
-from mmcopt.cli import demo, ladder_view
+from mmcopt.cli import demo, ladder_view, main, warmup
 from mmcopt.cli.parse import parse_kernel, parse_sizes, parse_solvers
 from mmcopt.errors import BackendError, ParameterError
 from mmcopt.kernels import Cosine, Gaussian, Laplacian, Linear, Polynomial
@@ -18,6 +19,29 @@ from mmcopt.solvers import BruteForce, Shaking, Tabu
 
 TINY = "gaussians:n=10,distance=4,seed=0"
 BRUTE = ("solve", TINY, "--solver", "bruteforce")  # needs no compiling
+
+
+# ---------------------------------------------------------------- warmup
+
+
+def test_warmup_takes_a_step_with_every_solver(monkeypatch, capsys):
+    steps = []
+    monkeypatch.setattr(warmup, "solve", lambda f, solver, **_: steps.append((type(f), solver)))
+    assert warmup.compiled(["CrammerSinger", "Hypersphere"]) >= 0.0
+    for name in ("CrammerSinger", "Hypersphere"):
+        kind = mm.registry.formulation(name)
+        assert {s for k, s in steps if k is kind} == {
+            s for f in kind.examples() for s in mm.fits(f).names} - {"Conic"}
+
+
+def test_warmup_shares_the_work_out(monkeypatch, capsys):
+    monkeypatch.setattr(warmup, "ProcessPoolExecutor", lambda jobs, _: ThreadPoolExecutor(jobs))
+    monkeypatch.setattr(warmup, "compiled", lambda names: float(len(names)))
+    assert main(["warmup", "cpm3c", "LeastSquares", "mkc", "Hypersphere", "--jobs", "3"]) == 0
+    lines = sorted(capsys.readouterr().out.splitlines()[1:-1])
+    assert lines == ["    1.0 s  Hypersphere", "    1.0 s  LeastSquares", "    2.0 s  CPM3C, MKC"]
+    assert main(["warmup", "--jobs", "0"]) == 2 and "--jobs" in capsys.readouterr().err
+    assert main(["warmup", "Nothing"]) == 2 and "Nothing" in capsys.readouterr().err
 
 
 # ---------------------------------------------------------------- what is typed
