@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
+import functools
+import inspect
 import math
 import numbers
 import os
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mmcopt.errors import DataError, ParameterError, ResourceError
+from mmcopt.errors import DataError, KeywordError, ParameterError, ResourceError
 from mmcopt.tables import human
+
+P = ParamSpec("P")
+R = TypeVar("R")
+FEW, LONG = 5, 80  # entries of an array, and letters of a value, that a message shows
 
 # ---------------------------------------------------------------- parameters
 
@@ -28,7 +35,61 @@ class Rule:
     def check(self, owner: str, name: str, value: Any) -> None:
         """Raise a `ParameterError` when ``value`` breaks the rule."""
         if not self.accepts(value):
-            raise ParameterError(f"{owner}: {name} must be {self.allowed}; got {value!r}.")
+            raise ParameterError(f"{owner}: {name} must be {self.allowed}; got {shown(value)}.")
+
+
+def shown(value: Any) -> str:
+    """A value in a message: the shape of an array, and the beginning of what is long."""
+    shape = getattr(value, "shape", None)
+    if shape is not None and np.size(value) > FEW:
+        return f"an array of shape {tuple(shape)}"
+    words = repr(value)
+    return words if len(words) <= LONG else f"{words[:LONG]}..."
+
+
+# ---------------------------------------------------------------- keywords
+
+# What other packages call it.
+ELSEWHERE = {"random_state": "seed", "rng": "seed", "n_init": "restarts", "timeout": "time_limit",
+             "verbose": "progress", "k": "n_clusters", "alpha": "lam", "metric": "kernel"}
+
+
+@functools.cache
+def _keywords(taker: Callable[..., Any]) -> tuple[str, ...] | None:
+    """The names of the parameters of a function or class; None when it takes any keyword."""
+    made = isinstance(taker, type)
+    parameters = list(inspect.signature(taker.__init__ if made else taker).parameters.values())
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return None
+    return tuple(p.name for p in parameters[made:])  # without self
+
+
+def check_keywords(taker: Callable[..., Any], given: Iterable[str]) -> None:
+    """Raise a `KeywordError` for keywords that a function or class does not take."""
+    taken = _keywords(taker)
+    unknown = [name for name in given if taken is not None and name not in taken]
+    if not unknown or taken is None:
+        return
+    name = unknown[0]
+    close = [w for w in (ELSEWHERE.get(name), *difflib.get_close_matches(name, taken, n=1))
+             if w in taken]
+    hint = f" Did you mean {close[0]}?" if close else ""
+    raise KeywordError(f"{taker.__name__}() got an unexpected keyword argument {name!r}.{hint} "
+                       f"It takes: {', '.join(taken) or 'none'}.")
+
+
+def known_keywords(function: Callable[P, R]) -> Callable[P, R]:
+    """Let a function say what may have been meant by a keyword that it does not take."""
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        check_keywords(function, kwargs)
+        return function(*args, **kwargs)
+
+    return checked
+
+
+# ---------------------------------------------------------------- rules
 
 
 def _range_words(low: float | None, high: float | None, open_low: bool) -> str:

@@ -15,6 +15,10 @@ class ParameterError(MMCError, ValueError):
     """A parameter is out of its range."""
 
 
+class KeywordError(ParameterError, TypeError):
+    """A keyword that is not taken; the message names the one that may have been meant."""
+
+
 class IncompatibleError(MMCError, TypeError):
     """This solver cannot solve this formulation; the message names those that can."""
 

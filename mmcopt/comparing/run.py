@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from mmcopt.capabilities import LabelQuadratic
-from mmcopt.checks import integer, optional, real
+from mmcopt.checks import integer, known_keywords, optional, real
 from mmcopt.comparing.table import Comparison, Row
 from mmcopt.errors import BackendError, DataError, IncompatibleError, ParameterError
 from mmcopt.modeling import Formulation
@@ -166,6 +166,7 @@ class _Runs:
             raise errors[0]
 
 
+@known_keywords
 def compare(problems: Any, solvers: Any, *, seeds: int | Sequence[Any],
             time_limit: float | None = None, y: Any = None, n_jobs: int | None = None,
             max_iter: int | None = None, init: Any = None,

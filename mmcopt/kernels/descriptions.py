@@ -322,6 +322,11 @@ class Columns(Kernel):
         super().__post_init__()
 
 
+# What other packages call it.
+ELSEWHERE = {"rbf": "'gaussian'", "RBF": "'gaussian'", "poly": "Polynomial(3)",
+             "polynomial": "Polynomial(3)", "laplacian": "Laplacian(width=1)"}
+
+
 def as_kernel(obj: Any) -> Kernel:
     """Return a kernel as it is, or the kernel of a name: "gaussian" is `Gaussian(width=1)`."""
     names = {"linear": Linear(), "gaussian": Gaussian(width=1), "cosine": Cosine(),
@@ -330,5 +335,10 @@ def as_kernel(obj: Any) -> Kernel:
         return obj
     if isinstance(obj, str) and obj in names:
         return names[obj]
+    hint = ""
+    if isinstance(obj, str) and obj in ELSEWHERE:
+        hint = f" Did you mean {ELSEWHERE[obj]}?"
+    elif getattr(obj, "ndim", 0) == 2:
+        hint = (" For a matrix of kernel values pass that as X and Precomputed() as the kernel.")
     raise ParameterError("kernel must be a kernel of mmcopt.kernels, such as Gaussian(width=1), or "
-                         f"one of {', '.join(map(repr, names))}; got {obj!r}.")
+                         f"one of {', '.join(map(repr, names))}; got {checks.shown(obj)}.{hint}")

@@ -14,12 +14,16 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 
 from mmcopt.capabilities import Capability, LabelQuadratic
-from mmcopt.checks import encode_labels, is_sparse
+from mmcopt.checks import check_keywords, encode_labels, is_sparse
 from mmcopt.errors import DataError, IncompatibleError, ParameterError
 from mmcopt.registry import register_formulation
 from mmcopt.types import Floats, Ints, Labels, Samples
 
 C = TypeVar("C", bound=Capability)
+# What is done with a problem is done by functions.
+VERBS = {"solve": "solve(problem)", "fit": "solve(problem)", "minimize": "solve(problem)",
+         "certify": "certify(problem, labels)", "evaluate": "evaluate(problem, labels)",
+         "compare": "compare(problem, solvers, seeds=5)", "fits": "fits(problem)"}
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,11 @@ class Formulation(ABC):
         if not inspect.isabstract(cls) and not cls.__name__.startswith("_"):
             register_formulation(cls)
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Refuse unknown keywords before the constructor sees them."""
+        check_keywords(cls, kwargs)
+        return super().__new__(cls)
+
     def __setattr__(self, name: str, value: Any) -> None:
         if name in self.__dict__:
             raise ParameterError(f"{type(self).__name__} is frozen; "
@@ -106,7 +115,8 @@ class Formulation(ABC):
             del self._cache["asked for k"]
             if lq is not None:
                 return lq.k
-        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        hint = f"; write mmcopt.{VERBS[name]}" if name in VERBS else ""
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{hint}")
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in self.__dict__.items() if k != "_cache"}

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mmcopt.bounds.certificates import bound_seconds, cheap_bound
-from mmcopt.checks import flag, integer, optional, real
+from mmcopt.checks import flag, integer, known_keywords, optional, real
 from mmcopt.errors import BackendError, MMCWarning, ParameterError
 from mmcopt.modeling import Formulation
 from mmcopt.modeling.result import History, Result, Status
@@ -74,6 +74,7 @@ class _Job:
         return out
 
 
+@known_keywords
 def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Start = None,
           restarts: int = 1, seed: Seed = None, n_jobs: int | None = None,
           max_iter: int | None = None, time_limit: float | None = None,

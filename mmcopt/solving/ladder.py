@@ -18,6 +18,7 @@ from mmcopt import registry
 from mmcopt.bounds import enumeration
 from mmcopt.bounds.certificates import certified, cheap_bound, evaluate
 from mmcopt.capabilities import KernelMargin, LabelQuadratic, LiftedMargin
+from mmcopt.checks import known_keywords
 from mmcopt.errors import BackendError, ResourceError
 from mmcopt.modeling import Formulation
 from mmcopt.modeling.result import ClimbEnd, Result, Rung, Status
@@ -124,6 +125,7 @@ def tighten(result: Result, *, time_limit: float | None = None, improve: bool = 
     return _finished(climb, improve, broken)
 
 
+@known_keywords
 def certify(problem: Formulation, labels: Labels, *, time_limit: float | None = None,
             improve: bool = False, progress: Any = None) -> Result:
     """Evaluate somebody's labels and bound how far from optimal they are.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from mmcopt.capabilities import Capability
-from mmcopt.checks import check_fields
+from mmcopt.checks import check_fields, check_keywords
 from mmcopt.modeling import Formulation
 from mmcopt.modeling.result import Certificate, Result, Status
 from mmcopt.registry import register_solver
@@ -57,6 +57,11 @@ class Solver(ABC):
         super().__init_subclass__(**kwargs)
         if not inspect.isabstract(cls) and not cls.__name__.startswith("_"):
             register_solver(cls)
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Refuse unknown keywords before the constructor sees them."""
+        check_keywords(cls, kwargs)
+        return super().__new__(cls)
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+import mmcopt as mm
 from mmcopt import checks
 from mmcopt.checks import choice, data_matrix, encode_labels, flag, integer, optional, real
-from mmcopt.errors import DataError, ParameterError
+from mmcopt.errors import DataError, KeywordError, ParameterError
+from mmcopt.formulations import LeastSquares
 
 
 @pytest.mark.parametrize("rule, good, bad, words", [
@@ -105,3 +107,44 @@ def test_labels_become_codes_and_keep_their_values(labels, codes, values):
 def test_words():
     assert checks.plural(1, "cluster") == "1 cluster" and checks.plural(2, "step") == "2 steps"
     assert checks.listed(["a", "b"]) == "a, b" and checks.listed([]) == "none"
+
+
+# ---------------------------------------------------------------- keywords
+
+
+@pytest.mark.parametrize(("call", "words"), [
+    (lambda X: mm.solvers.Tabu(tenuree=3),
+     r"Tabu\(\) got an unexpected keyword argument 'tenuree'. Did you mean tenure\? It takes: "),
+    (lambda X: LeastSquares(X, 2, lambda_=1), r"argument 'lambda_'. Did you mean lam\?"),
+    (lambda X: LeastSquares(X, k=2), r"argument 'k'. Did you mean n_clusters\?"),
+    (lambda X: mm.solve(LeastSquares(X), random_state=0),
+     r"solve\(\) got .* 'random_state'. Did you mean seed\?"),
+    (lambda X: mm.compare(LeastSquares(X), ["Tabu"], seed=3), r"Did you mean seeds\?"),
+    (lambda X: mm.certify(LeastSquares(X), [0, 1, 0, 1], timeout=3), r"Did you mean time_limit\?"),
+    (lambda X: mm.solvers.BruteForce(colour=1), r"argument 'colour'. It takes: "),
+])
+def test_unknown_keywords_are_told_what_may_have_been_meant(call, words):
+    X = np.arange(8.0).reshape(4, 2)
+    with pytest.raises(KeywordError, match=words) as e:
+        call(X)
+    assert isinstance(e.value, TypeError)  # as Python's own
+
+
+def test_values_in_messages_are_short():
+    X = np.arange(300.0).reshape(100, 3)
+    with pytest.raises(ParameterError, match=r"n_clusters .*; got an array of shape \(100,\)\.$"):
+        LeastSquares(X, np.zeros(100))
+    with pytest.raises(ParameterError, match=r"shape \(100, 100\)\. For a matrix of kernel values"):
+        LeastSquares(X, 2, kernel=X @ X.T)
+    with pytest.raises(ParameterError, match=r"got 'rbf'\. Did you mean 'gaussian'\?"):
+        LeastSquares(X, 2, kernel="rbf")
+    with pytest.raises(ParameterError, match=r"got 'x{79}\.\.\.\.$"):
+        LeastSquares(X, "x" * 1000)
+
+
+def test_verbs_are_functions():
+    problem = LeastSquares(np.arange(8.0).reshape(4, 2))
+    with pytest.raises(AttributeError, match=r"no attribute 'solve'; write mmcopt\.solve\(problem"):
+        problem.solve()
+    with pytest.raises(AttributeError, match="no attribute 'sovle'$"):
+        problem.sovle  # noqa: B018
