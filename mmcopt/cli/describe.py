@@ -107,16 +107,18 @@ def _describe_solver(cls: Any) -> None:
 
 def _describe_data(name: str) -> None:
     try:
-        X, y = datasets.load(name)
+        table = datasets.load_table(name)
     except MMCError as e:
         raise DataError(f"{e} Problems and solvers to describe: "
                         f"{', '.join([*registry.formulations(), *registry.solvers()])}; "
                         f"relaxations: {', '.join(registry.relaxations())}.") from e
+    X, y = table.X, table.y
     n, d = X.shape
     kind = f"sparse, {X.nnz / (n * d):.2%} of the entries stored" if is_sparse(X) else str(X.dtype)
     values = X.data if is_sparse(X) else np.asarray(X)
     say(f"{name}: {n} samples, {d} features ({kind})",
         f"  values from {values.min():.6g} to {values.max():.6g}")
+    say(*(f"  {fact}" for fact in (table.labelled, table.dropped) if fact))
     if y is None:
         say("  no classes are known; say -k for the number of clusters")
     else:

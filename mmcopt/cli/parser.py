@@ -42,8 +42,8 @@ exit codes: 0 done, 1 a solver failed, 2 bad input, 130 interrupted (what was do
 
 DATA = """\
 DATA is iris, wine, breast_cancer, digits (or some classes: digits:3,8); generated:
-moons:n=500,noise=.1, circles, blobs:k=3, gaussians:n=40,distance=4; a file: my.csv, my.npz,
-my.libsvm; openml:NAME; or NAME for NAME.npz in the folder that MMCOPT_DATA names."""
+moons:n=500,noise=.1, circles, blobs:k=3, gaussians:n=40,distance=4; a file: my.csv, my.tsv,
+my.npz, my.libsvm; openml:NAME; or NAME for NAME.npz in the folder that MMCOPT_DATA names."""
 
 KERNEL = """\
 kernels: linear, cosine, gaussian:width=0.5 (of the largest distance; or gamma=, sigma=),
@@ -150,6 +150,14 @@ def _add(commands: Any, name: str, about: str, epilog: str = "", **kwargs: Any) 
 def _problem_options(parser: Any) -> None:
     """Options of all problems; without a default, so that those of other problems are refused."""
     parser.add_argument("data", metavar="DATA", help="data set; see below")
+    group = parser.add_argument_group("data: columns of a .csv or .tsv file")
+    group.add_argument("--labels", metavar="COLUMN",
+                       help="heading or number of the column of the classes (default: one that is "
+                       "called label, class, target or y)")
+    group.add_argument("--no-labels", action="store_true", help="there are no classes")
+    group.add_argument("--columns", metavar="A,B,...",
+                       help="headings or numbers of the features (default: all others but those "
+                       "that name the rows: id, index, key)")
     group = parser.add_argument_group("problem")
     group.add_argument("--formulation", default="LeastSquares", metavar="NAME",
                        help="LeastSquares (the default), Diffrac, CPM3C, MKC, OneClassHinge or "

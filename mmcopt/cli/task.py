@@ -114,6 +114,15 @@ def parameters(cls: Any, args: Namespace) -> dict[str, Any]:
 # ---------------------------------------------------------------- problems
 
 
+def _loaded(args: Namespace) -> datasets.Table:
+    """The data, with the columns that --labels, --no-labels and --columns name."""
+    if args.labels is not None and args.no_labels:
+        raise ParameterError("--labels and --no-labels exclude each other.")
+    columns = None if args.columns is None else [c.strip() for c in args.columns.split(",")]
+    return datasets.load_table(args.data, labels=False if args.no_labels else args.labels,
+                               columns=columns)
+
+
 class Task:
     """A problem as it was asked for: with the known classes, and lines that say what it is."""
 
@@ -121,7 +130,8 @@ class Task:
         optional(real(0)).check("--certify", "seconds", args.certify)
         cls = clustering(args.formulation)
         given = parameters(cls, args)
-        self.X, self.y = datasets.load(args.data)
+        source = _loaded(args)
+        self.X, self.y = source.X, source.y
         self.asked: int | None = args.clusters  # clusters that are read from a domain
         n, d = self.X.shape
         if issubclass(cls, KernelDomain):
@@ -135,6 +145,7 @@ class Task:
             self.problem = self._floored(cls, k, given, solvers)
             words = f"{k} clusters ({why})"
         self.about = [f"{args.data}: {n} samples, {d} features; {words}",
+                      *(f"  {fact}" for fact in (source.labelled, source.dropped) if fact),
                       described(self.problem)]
 
     def _clusters(self, asked: int | None) -> tuple[int, str]:

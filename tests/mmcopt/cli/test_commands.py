@@ -413,3 +413,20 @@ def test_as_a_process():
                           capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["status"] == "certified"
+
+
+def test_columns_of_a_file(run, tmp_path):
+    path = tmp_path / "flats.csv"
+    path.write_text("id,size,price,rooms\n" + "".join(
+        f"f{i},{i % 2 + i / 100},{3 * (i % 2)},{1 + i % 5}\n" for i in range(20)))
+    brute = ("solve", str(path), "--solver", "Memetic,pool=2,patience=1")
+    code, out, _ = run(*brute)
+    assert code == 0 and "3 features; 2 clusters (no classes are known; choose with -k)" in out
+    assert "  column 'id' names the rows and is left out" in out
+    code, out, _ = run(*brute, "--labels", "rooms", "--columns", "size,3")
+    assert code == 0 and "2 features; 5 clusters (the number of known classes" in out
+    assert "  the classes are those of column 'rooms'" in out and "names the rows" not in out
+    code, _, err = run(*brute, "--labels", "floors")
+    assert code == 2 and "labels='floors' is no heading" in err
+    assert run(*brute, "--labels", "rooms", "--no-labels")[0] == 2
+    assert "5 classes" not in run("describe", str(path))[1]

@@ -6,7 +6,7 @@ import scipy.sparse
 import sklearn.datasets
 
 from mmcopt import datasets
-from mmcopt.errors import DataError
+from mmcopt.errors import DataError, MMCWarning
 
 load = datasets.load
 
@@ -146,17 +146,18 @@ def test_gaussians_stand_the_distance_apart():
 
 
 @pytest.mark.parametrize("text, X, y", [
-    ("1.5,2,a\n3,4,b\n5,6,a\n", [[1.5, 2], [3, 4], [5, 6]], [0, 1, 0]),
-    ("f,g,kind\n1,2,5\n3,4,-1\n", [[1, 2], [3, 4]], [1, 0]),
+    ("f,g,rooms\n1,2,5\n3,4,1\n", [[1, 2, 5], [3, 4, 1]], None),  # no classes by place
+    ("f,class,g\n1,x,2\n3,z,4\n", [[1, 2], [3, 4]], [0, 1]),
     ("Label;f;g\n7;1;2\n9;3;4\n", [[1, 2], [3, 4]], [0, 1]),
     ("\ufeffx\ty\n1\t.5\n2\t.25\n", [[1, 0.5], [2, 0.25]], None),  # a coordinate called y
-    ("x,y,cluster\n1,.5,3\n2,.25,3\n", [[1, 0.5], [2, 0.25]], [0, 0]),
+    ("x,y,cluster\n1,.5,3\n2,.25,3\n", [[1, 0.5, 3], [2, 0.25, 3]], None),
+    ("a;b\n1,5;2\n-,25;1e3\n", [[1.5, 2], [-0.25, 1000]], None),  # decimal commas
+    ("a\tb\n1,5\t2\n3\t4\n", [[1.5, 2], [3, 4]], None),
     (",f,target\n0,1,no\n1,2,yes\n", [[1], [2]], [0, 1]),  # as pandas writes it
     ("1,.5\n2,.7\n", [[1, 0.5], [2, 0.7]], None),
     ("1\n2\n", [[1], [2]], None),
     ("a,b\n?,1.5\n,2.5\n\n", [[np.nan, 1.5], [np.nan, 2.5]], None),
-    ("1,2,1.0\n3,4,0.0\n", [[1, 2], [3, 4]], [1, 0]),
-    ('1,2,"a, b"\n3,4,c\n', [[1, 2], [3, 4]], [0, 1]),
+    ("1,2,1.0\n3,4,0.0\n", [[1, 2, 1], [3, 4, 0]], None),
 ])
 def test_csv(tmp_path, text, X, y):
     path = tmp_path / "some:name.csv"
@@ -165,6 +166,63 @@ def test_csv(tmp_path, text, X, y):
     np.testing.assert_array_equal(found, X)
     assert labels is None if y is None else labels.tolist() == y
     np.testing.assert_array_equal(load(f"{path}:n=1")[0].shape, (1, len(X[0])))
+
+
+TABLE = "id,f,kind,g\na7,1,5,2\nb2,3,-1,4\nc3,5,5,6\n"
+
+
+@pytest.mark.parametrize("options, X, y", [
+    ({"labels": "kind"}, [[1, 2], [3, 4], [5, 6]], [1, 0, 1]),
+    ({"labels": "KIND"}, [[1, 2], [3, 4], [5, 6]], [1, 0, 1]),
+    ({"labels": 3}, [[1, 2], [3, 4], [5, 6]], [1, 0, 1]),
+    ({"labels": False}, [[1, 5, 2], [3, -1, 4], [5, 5, 6]], None),
+    ({"labels": "id", "columns": ["g", 2]}, [[2, 1], [4, 3], [6, 5]], [0, 1, 2]),
+])
+@pytest.mark.filterwarnings("ignore:.*names the rows")
+def test_columns_by_name_and_number(tmp_path, options, X, y):
+    path = tmp_path / "set.tsv"
+    path.write_text(TABLE.replace(",", "\t"))
+    found, labels = load(path, **options)
+    np.testing.assert_array_equal(found, X)
+    assert labels is None if y is None else labels.tolist() == y
+
+
+def test_what_was_done_with_columns_is_said(tmp_path):
+    path = tmp_path / "set.csv"
+    path.write_text(TABLE.replace("kind", "class"))
+    with pytest.warns(MMCWarning, match="column 'id' names the rows and is left out; columns="):
+        X, _ = load(path)
+    table = datasets.load_table(path)
+    assert table.labelled == "the classes are those of column 'class'"
+    assert table.dropped == "column 'id' names the rows and is left out"
+    assert X.shape == (3, 2) and table.classes == ["-1", "5"]
+    path.write_text("id,f\n1,2\n1,3\n")  # these do not name rows
+    assert load(path)[0].shape == (2, 2)
+
+
+@pytest.mark.parametrize("options, words", [
+    ({"labels": "sort"}, "labels='sort' is no heading, and no number from 1 to 4; its headings "
+                         "are id, f, kind, g"),
+    ({"columns": [9]}, "columns=9 is no heading, and no number from 1 to 4"),
+    ({"labels": True}, "no column is called label, class, target, y"),
+    ({"columns": ["id"]}, "holds 'a7' in data row 1, which is not a number; if it holds the "
+                          "classes, name it by labels (--labels)"),
+])
+def test_columns_that_are_not_there(tmp_path, options, words):
+    path = tmp_path / "set.csv"
+    path.write_text(TABLE)
+    with pytest.raises(DataError) as e:
+        load(path, **options)
+    assert words in str(e.value)
+    with pytest.raises(DataError, match=r"labels and columns are for \.csv and \.tsv files"):
+        load("iris", **options)
+
+
+def test_measured_numbers_are_no_classes(tmp_path):
+    path = tmp_path / "set.csv"
+    path.write_text("f,price\n1,2.5\n3,4\n")
+    with pytest.raises(DataError, match="column 'price' holds measured numbers"):
+        load(path, labels="price")
 
 
 @pytest.mark.parametrize("text, words", [
@@ -267,8 +325,8 @@ def test_unknown_name(no_folder):
     assert refusal("digist:3,8") == (
         "load('digist:3,8'): there is no data set 'digist' (did you mean 'digits'?); allowed are "
         "iris, wine, breast_cancer, digits, moons, circles, blobs, gaussians, openml:NAME and "
-        "paths that end in .csv, .npz, .libsvm; MMCOPT_DATA, which can name a folder of NAME.npz "
-        "files, is not set."
+        "paths that end in .csv, .tsv, .npz, .libsvm; MMCOPT_DATA, which can name a folder of "
+        "NAME.npz files, is not set."
     )
 
 

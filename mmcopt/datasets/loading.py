@@ -6,8 +6,8 @@
 ``moons:n=500,noise=.1,seed=0`` generated: also ``circles:n=500,noise=.05,factor=.5,seed=0``,
                                 ``blobs:n=300,k=3,d=2,sd=1,seed=0`` and two unit Gaussians,
                                 ``gaussians:n=40,distance=4,d=2,seed=0`` (defaults shown)
-``file.csv``, ``file.npz``,     a path with one of these endings
-``file.libsvm``
+``file.csv``, ``file.tsv``,     a path with one of these endings
+``file.npz``, ``file.libsvm``
 ``openml:NAME``                 downloaded once by scikit-learn; ``version=2`` chooses a version
 ``NAME``                        NAME.npz in the folder that the variable MMCOPT_DATA names
 =============================== =================================================================
@@ -21,11 +21,11 @@ names (``iris:virginica,setosa``), and are renumbered in the order written.
 
 from __future__ import annotations
 
-import csv
+import dataclasses
 import difflib
-import math
 import os
 import pathlib
+import warnings
 import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -34,31 +34,27 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt import checks
-from mmcopt.errors import DataError
+from mmcopt.datasets.table import Labels, Table, encode
+from mmcopt.datasets.text import Chosen, Column, read_text
+from mmcopt.errors import DataError, MMCWarning
 
-__all__ = ["load", "names"]
-
-Labels = NDArray[np.int64]
 Options = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class _Table:
-    """Data, its classes 0..k-1 (or None), and the names of the classes."""
-
-    X: Any
-    y: Labels | None = None
-    classes: Sequence[str] = ()
-
-
-def load(name: str | os.PathLike[str]) -> tuple[Any, Labels | None]:
+def load(name: str | os.PathLike[str], *, labels: Chosen = None,
+         columns: Sequence[Column] | None = None) -> tuple[Any, Labels | None]:
     """Return the data and the classes of a set.
 
     Parameters
     ----------
     name
         What to load: see the table at the top of this module, and `names` for what is there.
+    labels
+        Of a .csv or .tsv file, the column of the classes: its heading, or its number from 1. None
+        takes a column that is called label, class, target or y; False takes none.
+    columns
+        Of such a file, the headings or numbers of the features; None takes all that are left but
+        those which name the rows (id, index, key), and warns of these.
 
     Returns
     -------
@@ -73,12 +69,24 @@ def load(name: str | os.PathLike[str]) -> tuple[Any, Labels | None]:
     >>> X.shape, y.tolist()[:6]
     ((357, 64), [0, 1, 0, 1, 0, 1])
     """
+    table = load_table(name, labels=labels, columns=columns)
+    if table.dropped:
+        warnings.warn(f"{os.fspath(name)}: {table.dropped}; columns= keeps it.", MMCWarning,
+                      stacklevel=2)
+    return table.X, table.y
+
+
+def load_table(name: str | os.PathLike[str], *, labels: Chosen = None,
+               columns: Sequence[Column] | None = None) -> Table:
+    """Return the same as `load`, and what was done with the columns of a file."""
     text = os.fspath(name)
     base, options = _split(text)
+    if (labels is not None or columns is not None) and not base.casefold().endswith(_TEXT):
+        raise _error(text, f"labels and columns are for {' and '.join(_TEXT)} files")
     if base.casefold() in _GENERATED:
-        return _generate(base.casefold(), options, text)
+        return Table(*_generate(base.casefold(), options, text))
     choice = _numbers(text, options, _ROWS)
-    return _choose(_find(base, text, choice), choice, text)
+    return _choose(_find(base, text, choice, labels, columns), choice, text)
 
 
 def names() -> list[str]:
@@ -229,11 +237,12 @@ def _generate(name: str, options: Options, text: str) -> tuple[Any, Labels]:
 _BUNDLED = ("iris", "wine", "breast_cancer", "digits")
 
 
-def _find(base: str, text: str, options: Options) -> _Table:
+def _find(base: str, text: str, options: Options, labels: Chosen,
+          columns: Sequence[Column] | None) -> Table:
     if base.startswith("openml:"):
         return _openml(base.removeprefix("openml:"), text, int(options["version"]))
     if _is_path(base):
-        return _read(pathlib.Path(base).expanduser())
+        return _read(pathlib.Path(base).expanduser(), labels, columns)
     if base.casefold() in _BUNDLED:
         return _bundled(base.casefold())
     folder = _folder()
@@ -267,14 +276,14 @@ def _unknown(base: str, text: str) -> DataError:
                         f"openml:NAME and paths that end in {', '.join(_ENDINGS)}{more}")
 
 
-def _bundled(name: str) -> _Table:
+def _bundled(name: str) -> Table:
     import sklearn.datasets
 
     bunch = getattr(sklearn.datasets, f"load_{name}")()
-    return _Table(bunch.data, bunch.target.astype(np.int64), list(map(str, bunch.target_names)))
+    return Table(bunch.data, bunch.target.astype(np.int64), list(map(str, bunch.target_names)))
 
 
-def _openml(name: str, text: str, version: int) -> _Table:
+def _openml(name: str, text: str, version: int) -> Table:
     from sklearn.datasets import fetch_openml
 
     try:  # liac-arff: the other parser needs pandas
@@ -286,14 +295,14 @@ def _openml(name: str, text: str, version: int) -> _Table:
                            "name and the network connection, or save the set as an npz file and "
                            "load its path") from e
     X = _csr(bunch.data) if hasattr(bunch.data, "tocsr") else bunch.data
-    y, classes = _encode(bunch.target)
-    return _Table(X, y, classes)
+    y, classes = encode(bunch.target)
+    return Table(X, y, classes)
 
 
 # ---------------------------------------------------------------- classes and rows
 
 
-def _choose(table: _Table, options: Options, text: str) -> tuple[Any, Labels | None]:
+def _choose(table: Table, options: Options, text: str) -> Table:
     X, y = table.X, table.y
     if "classes" in options:
         if y is None:
@@ -310,10 +319,10 @@ def _choose(table: _Table, options: Options, text: str) -> tuple[Any, Labels | N
         rng = np.random.default_rng(options["seed"])
         rows = np.sort(rng.choice(X.shape[0], size=n, replace=False))
         X, y = X[rows], None if y is None else y[rows]
-    return X, y
+    return dataclasses.replace(table, X=X, y=y)
 
 
-def _class_codes(table: _Table, y: Labels, words: list[str], text: str) -> list[int]:
+def _class_codes(table: Table, y: Labels, words: list[str], text: str) -> list[int]:
     """Read class numbers, or class names where they are not numbers."""
     present = np.unique(y).tolist()
     codes = {str(c): c for c in present}
@@ -332,20 +341,23 @@ def _class_codes(table: _Table, y: Labels, words: list[str], text: str) -> list[
 
 # ---------------------------------------------------------------- files
 
-_ENDINGS = (".csv", ".npz", ".libsvm")
-_LABEL_NAMES = ("label", "class", "y", "target")
-_MISSING = ("", "?", "na", "n/a", "nan", "null")
+_TEXT = (".csv", ".tsv")
+_ENDINGS = (*_TEXT, ".npz", ".libsvm")
 
 
 def _is_path(text: str) -> bool:
     return text.casefold().endswith(_ENDINGS)
 
 
-def _read(path: pathlib.Path) -> _Table:
+def _read(path: pathlib.Path, labels: Chosen = None,
+          columns: Sequence[Column] | None = None) -> Table:
     if not path.is_file():
         raise DataError(f"{path}: there is no such file.")
-    readers = dict(zip(_ENDINGS, (_read_csv, _read_npz, _read_libsvm), strict=True))
-    table = next(r for e, r in readers.items() if path.name.casefold().endswith(e))(path)
+    ending = path.name.casefold()
+    if ending.endswith(_TEXT):
+        table = read_text(path, labels, columns)
+    else:
+        table = _read_npz(path) if ending.endswith(".npz") else _read_libsvm(path)
     if 0 in table.X.shape:
         raise DataError(f"{path}: the file holds no data (shape {table.X.shape}).")
     return table
@@ -357,22 +369,7 @@ def _csr(*args: Any, **kwargs: Any) -> Any:
     return csr_array(*args, **kwargs)
 
 
-def _encode(values: Any) -> tuple[Labels | None, list[str]]:
-    """Map labels to 0..k-1 with their names; None for no labels and for measured numbers."""
-    if values is None:
-        return None, []
-    a = np.asarray(values)
-    if a.dtype.kind == "O":
-        a = a.astype(str)
-    if a.dtype.kind == "f":
-        if not np.all(np.isfinite(a)) or np.any(a != np.round(a)):
-            return None, []
-        a = a.astype(np.int64)
-    found, codes = np.unique(a, return_inverse=True)
-    return codes.reshape(a.shape).astype(np.int64), [str(v) for v in found.tolist()]
-
-
-def _read_npz(path: pathlib.Path) -> _Table:
+def _read_npz(path: pathlib.Path) -> Table:
     """Read ``X``, or the CSR parts ``data, indices, indptr, shape``; ``y``, ``classes`` if there.
 
     Files of scipy.sparse.save_npz are read as well. Pickled objects are refused.
@@ -395,15 +392,15 @@ def _read_npz(path: pathlib.Path) -> _Table:
         shape = f" and {parts['y'].shape}" if "y" in parts else ""
         raise DataError(f"{path}: X must be 2-D (samples x features) and y hold one label a "
                         f"sample; got {X.shape}{shape}.")
-    y, found = _encode(parts.get("y"))
+    y, found = encode(parts.get("y"))
     if y is None and "y" in parts:
         raise DataError(f"{path}: y must hold whole numbers or text.")
     classes = [str(v) for v in parts["classes"].tolist()] if "classes" in parts else []
     stored = parts.get("y", y)
     if classes and stored is not None and stored.dtype.kind in "iu" and stored.size:
         if stored.min() >= 0 and stored.max() < len(classes):  # codes, perhaps with one absent
-            return _Table(X, stored.astype(np.int64), classes)
-    return _Table(X, y, found)
+            return Table(X, stored.astype(np.int64), classes)
+    return Table(X, y, found)
 
 
 def _csr_of_parts(path: pathlib.Path, parts: dict[str, NDArray[Any]]) -> Any:
@@ -419,7 +416,7 @@ def _csr_of_parts(path: pathlib.Path, parts: dict[str, NDArray[Any]]) -> Any:
     return X
 
 
-def _read_libsvm(path: pathlib.Path) -> _Table:
+def _read_libsvm(path: pathlib.Path) -> Table:
     """Read a LIBSVM file; dense when more than half of its entries are written out."""
     from sklearn.datasets import load_svmlight_file
 
@@ -428,67 +425,4 @@ def _read_libsvm(path: pathlib.Path) -> _Table:
     except (OSError, ValueError) as e:
         raise DataError(f"{path}: not a LIBSVM file ({e}).") from e
     dense = 2 * X.nnz > X.shape[0] * X.shape[1]
-    return _Table(X.toarray() if dense else _csr(X), *_encode(target))
-
-
-def _read_csv(path: pathlib.Path) -> _Table:
-    rows = _csv_rows(path)
-    headings: list[str] = []
-    if all(_number(cell) is None for cell in rows[0] if cell.strip()):
-        headings, rows = [cell.strip() for cell in rows[0]], rows[1:]
-        if not rows:
-            raise DataError(f"{path}: the file has headings but no rows.")
-    columns = [list(column) for column in zip(*rows, strict=True)]
-    if len(headings) > 1 and not headings[0]:
-        headings, columns = headings[1:], columns[1:]
-    at, y, classes = _csv_labels(columns, [h.casefold() for h in headings])
-    features = [j for j in range(len(columns)) if j != at]
-    X = np.empty((len(rows), len(features)))
-    for out, j in enumerate(features):
-        values = [_number(cell) for cell in columns[j]]
-        if None in values:
-            i = values.index(None)
-            where = repr(headings[j]) if headings else j + 1
-            raise DataError(f"{path}: column {where} holds {columns[j][i]!r} in data row {i + 1}, "
-                            "which is not a number; encode it as numbers first.")
-        X[:, out] = values
-    return _Table(X, y, classes)
-
-
-def _csv_rows(path: pathlib.Path) -> list[list[str]]:
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as e:
-        raise DataError(f"{path}: not a readable text file in UTF-8 ({e}).") from e
-    delimiter = max(",;\t", key=text.lstrip().partition("\n")[0].count)
-    reader = csv.reader(text.splitlines(), delimiter=delimiter, skipinitialspace=True)
-    rows = [row for row in reader if any(cell.strip() for cell in row)]
-    if not rows:
-        raise DataError(f"{path}: the file is empty.")
-    for i, row in enumerate(rows):
-        if len(row) != len(rows[0]):
-            raise DataError(f"{path}: row {i + 1} has {checks.plural(len(row), 'cell')} where the "
-                            f"first has {len(rows[0])}.")
-    return rows
-
-
-def _number(cell: str) -> float | None:
-    """Read a cell: NaN when it is missing, None when it is text."""
-    try:
-        return float(cell)
-    except ValueError:
-        return math.nan if cell.strip().casefold() in _MISSING else None
-
-
-def _csv_labels(columns: list[list[str]],
-                headings: list[str]) -> tuple[int | None, Labels | None, list[str]]:
-    """Find the labels: their column, codes and names; all empty when there are none."""
-    named = [headings.index(name) for name in _LABEL_NAMES if name in headings]
-    for j in [*named, len(columns) - 1] if len(columns) > 1 else []:
-        values = [_number(cell) for cell in columns[j]]
-        text = None in values
-        if not (text and any(not cell.strip() for cell in columns[j])):
-            y, classes = _encode([c.strip() for c in columns[j]] if text else values)
-            if y is not None:
-                return j, y, classes
-    return None, None, []
+    return Table(X.toarray() if dense else _csr(X), *encode(target))
