@@ -174,6 +174,22 @@ def test_a_proof_is_shown_checked_and_refused_once_it_is_changed(run):
     assert "FAIL" not in loaded and changed.count("FAIL bound") == 2
 
 
+@pytest.mark.parametrize("steps", [1, 2, 3, 5])
+def test_a_proof_that_is_not_ended_is_not_called_one(tmp_path, capsys, monkeypatch, steps):
+    with settings(tmp_path):
+        script = runpy.run_path(str(ROOT / "examples" / "proved_optimum.py"))
+        solve = script["mm"].solve
+        monkeypatch.setattr(script["mm"], "solve", lambda problem, *args, **options: solve(
+            problem, *args, **{**options, "max_iter": steps} if args else options))
+        script["main"]()
+    out = capsys.readouterr().out
+    if re.search(r"^branch and bound .* 0\.00\d+ %$", out, re.M):
+        assert "None is better" in out
+    else:
+        assert "None is better" not in out
+        assert "None can be better by more than" in out or "did not suffice for a tree" in out
+
+
 def test_a_constraint_of_the_readers_own_keeps_the_relaxation_below_the_optimum(run):
     out = run("own_constraint").out
     rows = re.findall(r"(?:CLARABEL|SCS) +(\S+) +(\S+) +(\S+) +\S+ %$", out, re.M)
