@@ -53,6 +53,7 @@ def show_json(value: Any) -> None:
     print(as_json(value), flush=True)
 
 
+GAP, WRAP = 3, 24  # letters between columns, and of a column of words
 WRAPPED = ("problem", "solver", "allowed", "meaning", "what it is")  # words, not numbers
 
 
@@ -65,15 +66,37 @@ def table_of(rows: Sequence[Row], columns: Sequence[str], title: str | None = No
                   pad_edge=False)
     for c in columns:
         table.add_column(HEADINGS.get(c, c), justify="right" if numeric(rows, c) else "left",
-                         no_wrap=c not in WRAPPED)
+                         no_wrap=c == columns[0] or c not in WRAPPED)
     for row in rows:
         table.add_row(*(cell(c, row.get(c)) for c in columns))
     return table
 
 
 def show_table(rows: Sequence[Row], columns: Sequence[str], title: str | None = None) -> None:
-    """Print rows as a rich table."""
-    console().print(table_of(rows, columns, title))
+    """Print rows as rich tables: more than one, each with the first column, where it is narrow."""
+    out = console()
+    for i, part in enumerate(parts(rows, columns, out.width)):
+        out.print(table_of(rows, part, None if i else title))
+
+
+def parts(rows: Sequence[Row], columns: Sequence[str], width: int) -> list[list[str]]:
+    """The columns in parts that fit a width; all begin with the first, so that rows have names."""
+    first, *others = columns
+    found, used = [[first]], [_room(rows, first, whole=True)]
+    for c in others:
+        room = _room(rows, c)
+        if used[-1] + room > width and len(found[-1]) > 1:
+            found.append([first])
+            used.append(_room(rows, first, whole=True))
+        found[-1].append(c)
+        used[-1] += room
+    return found
+
+
+def _room(rows: Sequence[Row], c: str, *, whole: bool = False) -> int:
+    """The letters that a column takes, with the space beside it; words are wrapped."""
+    longest = max(len(text) for text in [HEADINGS.get(c, c), *(cell(c, r.get(c)) for r in rows)])
+    return GAP + (longest if whole or c not in WRAPPED else min(longest, WRAP))
 
 
 class LiveWatch(Watch):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import mmcopt as mm
-from mmcopt.cli import demo, ladder_view, main, warmup
+from mmcopt.cli import console, demo, ladder_view, main, warmup
 from mmcopt.cli.parse import parse_kernel, parse_sizes, parse_solvers
 from mmcopt.errors import BackendError, ParameterError
 from mmcopt.kernels import Cosine, Gaussian, Laplacian, Linear, Polynomial
@@ -430,3 +430,23 @@ def test_columns_of_a_file(run, tmp_path):
     assert code == 2 and "labels='floors' is no heading" in err
     assert run(*brute, "--labels", "rooms", "--no-labels")[0] == 2
     assert "5 classes" not in run("describe", str(path))[1]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 200])
+def test_tables_keep_their_first_column_and_whole_numbers(width, monkeypatch, capsys):
+    from rich.console import Console
+
+    rows = [{"solver": "Evolutionary, mu = 7", "runs": 12, "best": 1234.56789, "mean": 1250.25,
+             "hits": 0.5, "seconds": 0.123456, "bound": 1111.11111, "gap": 0.1, "ari": 0.98765},
+            {"solver": "Tabu", "runs": 5, "best": 1.5, "mean": 1.75, "hits": 1.0,
+             "seconds": 12.5, "bound": 1.25, "gap": 1e-14, "ari": -0.01}]
+    monkeypatch.setattr(console, "console", lambda: Console(
+        file=sys.stdout, width=width, highlight=False, markup=False))
+    console.show_table(rows, list(rows[0]), "title")
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= width and "…" not in out
+    assert out.count("Evolutionary, mu = 7") == out.count("Tabu") == out.count(" solver")
+    assert (out.count("Tabu") == 1) == (width >= 120) and out.count("title") == 1
+    for row in rows:
+        for column, value in row.items():
+            assert console.cell(column, value) in out
