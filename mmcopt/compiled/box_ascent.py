@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from mmcopt.compiled.loops import compiled
 
 # Contraction and reordering of sums only: NaN and infinity keep their meaning.
-loop = njit(cache=True, nogil=True, error_model="numpy",
+loop = compiled(error_model="numpy",
             fastmath={"contract", "nsz", "arcp", "reassoc"})
 
 

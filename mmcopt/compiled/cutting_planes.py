@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
-from mmcopt.compiled import INNER
+from mmcopt.compiled.loops import INNER, compiled
 from mmcopt.linalg import UNIT
 from mmcopt.tolerances import RISE
 
@@ -22,10 +21,10 @@ REVIVED, LEAST_WEIGHT = 0.05, 1e-14  # at p = 1: share of equal weights at the s
 WORSE = 1e-12  # rise of the cuts at which labels that keep a floor are not taken
 PAIR, LABEL = 0, 1  # a cut between the two leading classes, or between the own and the best other
 FEW_CLASSES = 8  # classes up to which one pass over the rows is faster than a product of matrices
-loop = njit(cache=True, nogil=True, error_model="numpy")
-inner = njit(cache=True, nogil=True, error_model="numpy", **INNER)
+loop = compiled(error_model="numpy")
+inner = compiled(error_model="numpy", **INNER)
 # Sums in any order, so that they are done several terms at a time.
-sums = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+sums = compiled(error_model="numpy", fastmath={"reassoc", "contract"})
 
 
 # ---------------------------------------------------------------- masters

@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from mmcopt.compiled.loops import compiled
 
 F = Any  # float64 array; checkers cannot tell its items from its slices
 N = Any  # int64 array
@@ -24,9 +25,9 @@ LN2_HIGH = 6.93147180369123816490e-01
 LN2_LOW = 1.90821492927058770002e-10
 SHIFT = np.int64(52)
 # Contraction and signed zeros only: NaN and infinity keep their meaning.
-vector = njit(cache=True, nogil=True, fastmath={"contract", "nsz", "arcp"})
+vector = compiled(fastmath={"contract", "nsz", "arcp"})
 # Sums may be reordered as well.
-adding = njit(cache=True, nogil=True, fastmath={"contract", "nsz", "arcp", "reassoc"})
+adding = compiled(fastmath={"contract", "nsz", "arcp", "reassoc"})
 
 
 @vector

@@ -13,10 +13,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from mmcopt.compiled import INNER
+from mmcopt.compiled.loops import INNER, compiled
 
 F = Any  # float32 or float64 array, as W; checkers cannot tell its items from its slices
 N = Any  # int64 array
@@ -26,8 +25,8 @@ BLOCK = 1024  # rows are scanned in blocks that stay in the first cache; a power
 # A plain 0 is a type of its own, for which all that is called would be compiled again.
 NONE: Any = np.int64(0)
 BIG = 1e30  # stands for infinity: BIG + x == BIG also in float32, and 4 BIG does not overflow
-loop = njit(cache=True, nogil=True)
-inner = njit(cache=True, nogil=True, **INNER)
+loop = compiled()
+inner = compiled(**INNER)
 
 
 class Rules(NamedTuple):
@@ -71,7 +70,7 @@ def caches(W: F, c: N, k: int) -> F:
     return G
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@compiled(fastmath=True)
 def association(W: F, c: N, k: int) -> float:
     """A(c) = sum_h z_h' W z_h, accumulated in float64, O(n^2)."""
     total = 0.0
@@ -671,7 +670,7 @@ def evolve(
     return values[order[0]] - start
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@compiled(fastmath=True)
 def _dot(x: F, y: F) -> float:
     """Inner product in the dtype of the vectors; fastmath lets the sum vectorise."""
     total = x.dtype.type(0)

@@ -12,17 +12,16 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
-from mmcopt.compiled import INNER
+from mmcopt.compiled.loops import INNER, compiled
 
 F = Any
 LEAST_WEIGHT = 1e-12  # of a kernel, which could not come back from zero
 MIXED = 4  # passes after which the weights of kernels follow
 QUIET = 2  # passes without a change of labels before the gap is looked at
 FAST = {"contract", "nsz", "arcp", "reassoc"}
-loop = njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST)
-inner = njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST, **INNER)
+loop = compiled(error_model="numpy", fastmath=FAST)
+inner = compiled(error_model="numpy", fastmath=FAST, **INNER)
 
 
 class Machine(NamedTuple):

@@ -18,9 +18,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
-from mmcopt.compiled import INNER
+from mmcopt.compiled.loops import INNER, compiled
 from mmcopt.tolerances import LEVELS as TOP
 
 F = Any
@@ -29,10 +28,10 @@ SWEEPS, SLOW = 30, 0.02  # of coordinate ascent at a node, and the share of what
 HALVINGS = 60  # at most, of the step to the best weight of a sample in several kernels
 STUBBORN, STILL = 20_000, 1e-15  # sweeps of a machine, and a relative gain that is rounding
 BALANCED = 1e-4  # of the target: what a branching sample should gain on its worse side
-door = njit(cache=True, nogil=True, error_model="numpy")
-loop = njit(cache=True, nogil=True, error_model="numpy", **INNER)
+door = compiled(error_model="numpy")
+loop = compiled(error_model="numpy", **INNER)
 # Sums in any order, so that they are done several terms at a time.
-sums = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"}, **INNER)
+sums = compiled(error_model="numpy", fastmath={"reassoc", "contract"}, **INNER)
 
 
 class Node(NamedTuple):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from mmcopt.compiled.loops import compiled
 from mmcopt.types import Floats
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@compiled(fastmath=True)
 def sweep(R: Floats, b: Floats, t: float, top: float, V: Floats, s: Floats, u: Floats) -> float:
     """v_i <- sqrt(top) g / |g|, g = sum_{j != i} (R - t bb')_ij v_j, for all i in turn.
 

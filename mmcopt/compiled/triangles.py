@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from mmcopt.compiled.loops import compiled
 from mmcopt.types import Floats, Ints
 
 BINS = 512
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def histogram(X: Floats, top: float, binary: bool, least: float, width: float) -> Ints:
     """Count triangles by violation, in bins of ``width`` from ``least`` on."""
     m = X.shape[0]
@@ -30,7 +30,7 @@ def histogram(X: Floats, top: float, binary: bool, least: float, width: float) -
     return counts
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def collect(X: Floats, top: float, binary: bool, least: float, out: Ints, by: Floats) -> int:
     """Write triangles violated by more than ``least``, as many as there is room for."""
     m, found = X.shape[0], 0
