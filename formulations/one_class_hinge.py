@@ -17,8 +17,8 @@ from mmcopt.capabilities import (
     Program,
     Subgradient,
 )
-from mmcopt.checks import data_matrix, plural, real
-from mmcopt.errors import DataError
+from mmcopt.checks import data_matrix, plural, read_only, real
+from mmcopt.errors import DataError, ParameterError
 from mmcopt.kernels import Gaussian, Kernel, Linear, Polynomial
 from mmcopt.kernels.features import Features, KernelFeatures
 from mmcopt.kernels.on_demand import kernel_root, row_weights
@@ -30,6 +30,8 @@ from mmcopt.modeling.domain_problem import PLAIN, KernelDomain
 from mmcopt.types import Floats, Ints, Samples
 
 EIGENVECTOR_SAMPLES = 2000  # samples up to which the eigenvectors of a kernel matrix are features
+LOST = 1e-3  # share of the objective that rounding may change; a larger one is refused
+HARD = 1e3  # C over the number of samples from which Gaussians leave no loss
 LARGE = 5000  # samples up to which c_min is computed for a warning
 
 
@@ -86,6 +88,34 @@ class OneClassHinge(KernelDomain):
     def objective(self, point: Floats) -> float:
         a, scores = self._point(point), self.scores(point)
         return float(0.5 * (a @ scores) + self.upper @ np.maximum(1.0 - scores, 0.0))
+
+    @cached
+    def _blur(self) -> float:
+        """What rounding may add to a score, per unit of sum_i |a_i|."""
+        error, size = self.rows.fitted.accuracy()
+        return error + (self.n + 8) * UNIT * size
+
+    def uncertainty(self, point: Floats) -> float:
+        """Rounding of the scores, where the loss feels it, and of |w|^2."""
+        total = float(np.abs(self._point(point)).sum())
+        felt = float(self.upper @ (self.scores(point) < 1.0 + self._blur * total))
+        return self._blur * total * (felt + total)
+
+    @cached
+    def upper(self) -> Floats:  # type: ignore[override]
+        """The box of the dual: C times the share of each sample.
+
+        Refused where C makes the rounding of scores as large as the objective.
+        """
+        error, size = self.rows.fitted.accuracy()
+        most = LOST / (4.0 * (error + (self.n + 8) * UNIT * size))
+        if self.C > most:
+            raise ParameterError(
+                f"{type(self).__name__}: C = {self.C:g} is too large for {self.n} samples and "
+                f"kernel values up to {size:.3g}: it makes the rounding of scores as large as the "
+                f"objective; give a C of at most {most:.2g}"
+                + (", which is a hard margin as well." if most > HARD * self.n else "."))
+        return read_only(self.C * self.share)
 
     def labels(self, point: Floats) -> Ints:
         return (self.scores(point) >= 1.0).astype(np.int64)

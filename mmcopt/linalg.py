@@ -61,6 +61,11 @@ def spd_inverse(A: Floats) -> Floats:
     return mirror_lower(inverse.T)
 
 
+def row_sum_norm(A: Floats, block: int = 512) -> float:
+    """The largest sum of absolute values in a row: at least the spectral norm of a symmetric A."""
+    return max(float(np.abs(A[i:i + block]).sum(axis=1).max()) for i in range(0, len(A), block))
+
+
 def smallest_eigenvalue(K: Floats) -> float:
     """Smallest eigenvalue of a symmetric array."""
     from scipy.linalg import eigh

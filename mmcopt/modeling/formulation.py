@@ -78,6 +78,7 @@ class Formulation(ABC):
 
     paper: ClassVar[str] = ""
     default_solver: ClassVar[str] = ""
+    negligible: ClassVar[float] = 1e-10  # what counts as an objective of 0; 0 where none can be
 
     n: int
     n_clusters: int
@@ -132,6 +133,14 @@ class Formulation(ABC):
     @abstractmethod
     def labels(self, point: Any) -> Ints:
         """Return the cluster of each sample at a point."""
+
+    def uncertainty(self, point: Any) -> float:
+        """How far rounding may have taken the objective of a point from that of the exact data.
+
+        To first order. What it leaves in doubt is shown beside the objective, taken off bounds, and
+        allowed by `verify`; problems in which it leaves too much in doubt are refused.
+        """
+        return 0.0
 
     def agrees(self, point: Any, labels: Ints) -> bool:
         """Whether labels are those of a point, up to what the rounding of scores may decide."""

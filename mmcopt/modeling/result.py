@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt.errors import DataError, IncompatibleError
-from mmcopt.tolerances import FEASIBLE
+from mmcopt.tolerances import FEASIBLE, SHOWN
 from mmcopt.types import Ints, Path, Samples
 
 
@@ -156,9 +156,19 @@ class Result:
 
     @property
     def gap(self) -> float | None:
-        """The absolute gap over ``max(|objective|, 1e-10)``."""
+        """The absolute gap over ``max(|objective|, 1e-10)``.
+
+        Where the objective is above 0 for every point, of however small units, over the objective.
+        """
         gap = self.absolute_gap
-        return None if gap is None else gap / max(abs(self.objective), 1e-10)
+        if gap is None or gap == 0.0:
+            return gap
+        size = max(abs(self.objective), self.formulation.negligible)
+        return gap / size if size > 0.0 else float("inf")
+
+    def closes(self, tol: float) -> bool:
+        """Whether a certificate closes the gap to ``tol``; no bound above the objective does."""
+        return self.gap is not None and 0.0 <= self.gap <= tol and self.certificate is not None
 
     @property
     def closed(self) -> float | None:
@@ -166,7 +176,8 @@ class Result:
         if self.lower_bound is None or self.trivial_bound is None or not self.feasible:
             return None
         span = self.objective - self.trivial_bound
-        return 1.0 if span <= 0 else (self.lower_bound - self.trivial_bound) / span
+        share = 1.0 if span <= 0 else (self.lower_bound - self.trivial_bound) / span
+        return min(1.0, max(0.0, share))
 
     def predict(self, X: Samples) -> Any:
         """Clusters of new samples."""
@@ -225,10 +236,15 @@ class Result:
 
         return draw(self, kind, ax)
 
+    def _doubt(self) -> str:
+        """What rounding leaves in doubt of the digits that are shown."""
+        doubt = self.formulation.uncertainty(self.point)
+        return f" +- {doubt:.1g}" if doubt > SHOWN * abs(self.objective) else ""
+
     def summary(self) -> str:
         """One line: solver, problem, status, objective, bound and gap, steps, seconds."""
         parts = [f"{self.solver} on {type(self.formulation).__name__}: {self.status}",
-                 f"objective {self.objective:.6g}"]
+                 f"objective {self.objective:.6g}{self._doubt()}"]
         if not self.feasible:
             parts.append(f"violation {self.violation:g} (infeasible: no gap)")
         elif self.lower_bound is None:

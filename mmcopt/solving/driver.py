@@ -234,7 +234,8 @@ def _finish(problem: Any, solver: Solver, runs: list[Run], gap_tol: float,
     """Judge the best run by the formulation's own objective, attach the bound, and name the end."""
     best = min(runs, key=lambda r: r.value)
     objective = problem.objective(best.point)
-    allowed = AGREEMENT * max(1e-10, abs(objective)) + solver.drift(problem, objective)
+    allowed = AGREEMENT * max(problem.negligible, abs(objective)) \
+        + solver.drift(problem, objective) + problem.uncertainty(best.point)
     if abs(objective - best.value) > allowed:
         raise BackendError(f"{type(solver).__name__} reports {best.value!r} for a point whose "
                            f"objective is {objective!r}; its bookkeeping is wrong.")
@@ -246,7 +247,7 @@ def _finish(problem: Any, solver: Solver, runs: list[Run], gap_tol: float,
     proof = solver.certificate(problem, best)
     if attach.any or proof is not None:
         result = cheap_bound(result, proof, eigenvalue=attach.eigenvalue)
-    if result.gap is not None and result.gap <= gap_tol and result.certificate is not None:
+    if result.closes(gap_tol):
         result = replace(result, status=Status.CERTIFIED)
     caution = problem.caution(best.point, labels, objective)
     if caution is not None:
