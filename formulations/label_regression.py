@@ -24,12 +24,12 @@ from mmcopt.constraints import (
     resolve,
 )
 from mmcopt.errors import DataError
-from mmcopt.kernels import Kernel, as_kernel
 from mmcopt.formulations.regression_matrix import (
     DenseRegression,
     FactorRegression,
     RegressionMatrix,
 )
+from mmcopt.kernels import Kernel, as_kernel
 from mmcopt.linalg import require_psd
 from mmcopt.modeling import Formulation, cached
 from mmcopt.types import Floats, Ints, Samples
@@ -77,6 +77,11 @@ class LabelRegression(Formulation):
         return (self.kernel.centered() if self.center else self.kernel).fit(self.X)
 
     @property
+    def _rows_agree(self) -> bool:
+        """Whether all rows of X, not sparse, are one."""
+        return not is_sparse(self.X) and bool((self.X == self.X[0]).all())
+
+    @property
     def shift(self) -> float:
         """What is added to the diagonal of K: lam, or lam n for the averaged scaling."""
         return self.lam * (self.n if self.scaling == "mean" else 1)
@@ -93,10 +98,11 @@ class LabelRegression(Formulation):
                        "use a low-rank kernel: kernel.nystroem(500).")
         K = np.asarray(self.fitted.matrix())
         if float(K.max() - K.min()) <= 8 * self.fitted.accuracy()[0]:
-            raise DataError(f"{type(self).__name__}: the kernel matrix is constant to rounding, so "
-                            "nothing tells the samples apart; check for identical rows, rescale X, "
-                            f"or change the kernel {self.kernel!r}: a smaller width or a larger "
-                            "gamma tells close rows apart.")
+            close = "" if self._rows_agree else f" {self.kernel!r}, whose values agree to the " \
+                "last digit on these rows: rescale X, give a smaller width or a larger gamma"
+            raise DataError(f"{type(self).__name__}: the kernel matrix is constant, so nothing "
+                            "tells the samples apart; check for identical rows, or change the "
+                            f"kernel{close}.")
         if not self.fitted.psd:
             require_psd(K, type(self).__name__)
         return K
@@ -114,11 +120,16 @@ class LabelRegression(Formulation):
         """R = K (K + lam I)^-1 and what it leaves: dense, or of a factor of few features."""
         owner = type(self).__name__
         if self.low_rank:
-            return FactorRegression(owner, self._features(), self.shift, self._named, self.center,
-                                    self.flat)
+            return FactorRegression(owner, self._features(), self.fitted.feature_error(),
+                                    self.shift, self._named, self.center, self.flat)
         spectrum = (lambda: self.spectrum) if self._cache.get("by_spectrum", False) else None
-        return DenseRegression(owner, self.K, self.shift, self._named, self.center, self.flat,
-                               self.fitted.accuracy(), spectrum)
+        return DenseRegression(owner, self.n, self._entries, self.shift, self._named, self.center,
+                               self.flat, spectrum)
+
+    def _entries(self) -> tuple[Floats, float, float]:
+        """The kernel matrix, the error of an entry, and how large entries are."""
+        error, size = self.fitted.accuracy()
+        return self.K, error, max(float(np.abs(np.diagonal(self.K)).max()), size / 4)
 
     @property
     def _named(self) -> tuple[str, float]:
@@ -139,8 +150,7 @@ class LabelRegression(Formulation):
     def _features(self) -> Floats:
         """Phi with K = Phi Phi', checked to tell the samples apart."""
         Phi = self.fitted.features()
-        if not is_sparse(self.X) and not self.kernel.reads_matrix \
-                and (self.X == self.X[0]).all():
+        if not self.kernel.reads_matrix and self._rows_agree:
             raise DataError(f"{type(self).__name__}: all rows of X are identical, so nothing tells "
                             "the samples apart.")
         if float(np.ptp(Phi, axis=0).max(initial=0.0)) <= 1e-12 * float(np.abs(Phi).max(initial=0)):
@@ -155,7 +165,7 @@ class LabelRegression(Formulation):
         return self.regression.rounding
 
     def uncertainty(self, point: Ints) -> float:
-        return (self.rounding[0] + SUMS) * abs(self.objective(point))
+        return self.rounding[0] * abs(self.objective(point))
 
     def _adopt(self, other: Self, changed: set[str]) -> None:
         """Share what the changed arguments leave alone."""

@@ -81,7 +81,7 @@ class LeastSquares(LabelRegression):
             kernel=lambda: self.K, kernel_words=self.kernel_words)
 
     def _constant(self) -> float:
-        """k n + (4 - k) 1'R1, where R1 = 0 when the kernel is centred."""
+        """The constant k n + (4 - k) 1'R1, where R1 = 0 when the kernel is centred."""
         total = 0.0 if self.center else self.W.total()
         return (self.n_clusters * self.n + (4 - self.n_clusters) * total) / self.unit
 

@@ -17,9 +17,9 @@ from mmcopt.linalg import UNIT, are_largest
 from mmcopt.margins import Hinge, MarginLoss
 from mmcopt.margins.cut_models import PairCuts, balanced, top_two
 from mmcopt.modeling import Formulation, cached
+from mmcopt.tolerances import LOST
 from mmcopt.types import Floats, Ints, Samples
 
-LOST = 1e-3  # share of the objective that rounding may change; a larger one is refused
 LEVEL = 1e-9  # of the largest score: by less, scores are level but for rounding
 Row = tuple[str, str, str]  # of a statement: label, text, LaTeX
 
@@ -71,27 +71,21 @@ class MarginProblem(Formulation):
         """The features, centred and scaled as asked."""
         owner = type(self).__name__
         if self.kernel is None or isinstance(self.kernel, Linear):
-            return self._told_apart(Features(self.X, center=self.center, normalize=self.normalize,
-                                             owner=owner, bias=self.bias))
+            return Features(self.X, center=self.center, normalize=self.normalize, owner=owner,
+                            bias=self.bias)
         kernel = self.kernel.centered() if self.center else self.kernel
         kernel = kernel.normalized() if self.normalize else kernel
-        return self._told_apart(KernelFeatures(kernel.fit(self.X, owner=owner), owner, self.bias))
+        return KernelFeatures(kernel.fit(self.X, owner=owner), owner, self.bias)
 
-    def _told_apart(self, features: Any) -> Any:
-        """Features, unless the first term is lost in the rounding of the loss.
-
-        A margin of 1 takes |W| >= 1 / (2 |x|); then beta/2 |W|^2 is no less than beta |W| / (4 |x|),
-        and the loss is rounded by `_blur` |W| |x|.
-        """
-        least = 4.0 * _blur(features.d) * features.longest / LOST
-        if self.beta < least:
-            name, value, word, safe = self._weighed(least)
-            raise ParameterError(
-                f"{type(self).__name__}: {name} = {value:g} is too {word} for features of length "
-                f"up to {np.sqrt(features.longest):.3g}: the rounding of margins counts as much as "
-                f"the first term of the objective; give a {name} of at {safe}"
-                + ("." if self.normalize else ", or normalize=True."))
-        return features
+    def rough_words(self) -> str:
+        # A margin of 1 takes |W| >= 1 / (2 |x|), so that beta/2 |W|^2 >= beta |W| / (4 |x|), and
+        # margins are rounded by `_blur` |W| |x|.
+        least = 4.0 * _blur(self.features.d) * self.features.longest / LOST
+        name, value, word, safe = self._weighed(least)
+        return (f"{name} = {value:g} is too {word} for features of length up to "
+                f"{np.sqrt(self.features.longest):.3g}: the rounding of margins counts as much as "
+                f"the objective; give a {name} of at {safe}"
+                + ("" if self.normalize else ", or normalize=True"))
 
     def _weighed(self, least: float) -> tuple[str, float, str, str]:
         """The parameter behind beta: its name and value, and how far it may go."""

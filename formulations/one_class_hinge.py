@@ -17,8 +17,8 @@ from mmcopt.capabilities import (
     Program,
     Subgradient,
 )
-from mmcopt.checks import data_matrix, plural, read_only, real
-from mmcopt.errors import DataError, ParameterError
+from mmcopt.checks import data_matrix, plural, real
+from mmcopt.errors import DataError
 from mmcopt.kernels import Gaussian, Kernel, Linear, Polynomial
 from mmcopt.kernels.features import Features, KernelFeatures
 from mmcopt.kernels.on_demand import kernel_root, row_weights
@@ -27,11 +27,10 @@ from mmcopt.margins import Hinge
 from mmcopt.margins.cut_models import DomainCuts
 from mmcopt.modeling import Statement, cached
 from mmcopt.modeling.domain_problem import PLAIN, KernelDomain
+from mmcopt.tolerances import LOST
 from mmcopt.types import Floats, Ints, Samples
 
 EIGENVECTOR_SAMPLES = 2000  # samples up to which the eigenvectors of a kernel matrix are features
-LOST = 1e-3  # share of the objective that rounding may change; a larger one is refused
-HARD = 1e3  # C over the number of samples from which Gaussians leave no loss
 LARGE = 5000  # samples up to which c_min is computed for a warning
 
 
@@ -101,21 +100,12 @@ class OneClassHinge(KernelDomain):
         felt = float(self.upper @ (self.scores(point) < 1.0 + self._blur * total))
         return self._blur * total * (felt + total)
 
-    @cached
-    def upper(self) -> Floats:  # type: ignore[override]
-        """The box of the dual: C times the share of each sample.
-
-        Refused where C makes the rounding of scores as large as the objective.
-        """
+    def rough_words(self) -> str:
         error, size = self.rows.fitted.accuracy()
         most = LOST / (4.0 * (error + (self.n + 8) * UNIT * size))
-        if self.C > most:
-            raise ParameterError(
-                f"{type(self).__name__}: C = {self.C:g} is too large for {self.n} samples and "
-                f"kernel values up to {size:.3g}: it makes the rounding of scores as large as the "
-                f"objective; give a C of at most {most:.2g}"
-                + (", which is a hard margin as well." if most > HARD * self.n else "."))
-        return read_only(self.C * self.share)
+        return (f"C = {self.C:g} is too large for {self.n} samples and kernel values up to "
+                f"{size:.3g}: it makes the rounding of scores as large as the objective; give a C "
+                f"of at most {most:.2g}")
 
     def labels(self, point: Floats) -> Ints:
         return (self.scores(point) >= 1.0).astype(np.int64)
@@ -128,7 +118,8 @@ class OneClassHinge(KernelDomain):
                 value: float | None = None) -> str | None:
         """An empty domain, and the smallest C that gives another."""
         a, top = self._point(point), float(self.scores(point).max())
-        if top >= 1.0 or not a.any():  # w = 0 is where a solver was stopped before it began
+        edge = 1.0 - self._blur * float(np.abs(a).sum())
+        if top >= edge or not a.any():  # w = 0 is where a solver was stopped before it began
             return None
         if self.n > LARGE and not np.allclose(a, self.upper, rtol=1e-9, atol=0.0):
             return ("no sample is inside the domain; problem.c_min() computes the C above which "

@@ -6,7 +6,7 @@ from it. A centred K has K1 = 0: B is then taken on the vectors of sum zero, whe
 has the same inverse for any s.
 
 An error E of K, in its entries or as the backward error of a factorisation, turns z'Bz into
-z'Bz - lam z'G E G z + ..., G = (K + lam I)^-1, which is at most the share |E| |G| of it, whatever z.
+z'Bz - lam z'G E G z + ..., G = (K + lam I)^-1, which changes it by the share |E| |G| at most.
 That share is what `rounding` holds; where it exceeds `LOST` there is nothing to compute.
 """
 
@@ -22,9 +22,9 @@ import numpy as np
 from mmcopt.capabilities.matrices import Dense, LowRank, Symmetric
 from mmcopt.errors import BackendError, ParameterError
 from mmcopt.linalg import UNIT, row_sum_norm, spd_inverse
+from mmcopt.tolerances import LOST
 from mmcopt.types import Floats
 
-LOST = 1e-3  # share of the objective that rounding may change; a larger one is refused
 FADED = 1e20  # lam over the mean diagonal of the kernel, from which R is nothing but rounding
 LARGE = 1e6  # the same ratio from which R is K G, since I - lam G would lose the digits of R
 SMALL = 1e-4  # and that below which a factor is made without the squares of its features
@@ -80,13 +80,17 @@ class RegressionMatrix(ABC):
 
 
 class DenseRegression(RegressionMatrix):
-    """Of a kernel matrix, by Cholesky or, where it is at hand, its ``spectrum``."""
+    """Of a kernel matrix, by Cholesky or, where it is at hand, its ``spectrum``.
 
-    def __init__(self, owner: str, K: Floats, shift: float, named: tuple[str, float],
-                 centred: bool, flat: float, accuracy: tuple[float, float],
+    ``kernel`` makes the matrix, the error of an entry, and the size of entries as they were
+    computed, before a mean was taken away.
+    """
+
+    def __init__(self, owner: str, n: int, kernel: Callable[[], tuple[Floats, float, float]],
+                 shift: float, named: tuple[str, float], centred: bool, flat: float,
                  spectrum: Callable[[], tuple[Floats, Floats]] | None) -> None:
-        super().__init__(owner, len(K), shift, named, centred, flat)
-        self.K, self.accuracy, self.spectrum = K, accuracy, spectrum
+        super().__init__(owner, n, shift, named, centred, flat)
+        self.kernel, self.spectrum = kernel, spectrum
         self._share: float | None = None
 
     @property
@@ -97,6 +101,7 @@ class DenseRegression(RegressionMatrix):
 
     @functools.cached_property
     def matrix(self) -> Symmetric:
+        """R + flat J / n, built when its entries are asked for."""
         return Dense(n=self.n, build=self._fitted)
 
     @functools.cached_property
@@ -115,9 +120,9 @@ class DenseRegression(RegressionMatrix):
         return max(0.0, float(np.sum(Z * (self._kept @ Z))))
 
     def _fitted(self) -> Floats:
-        n, B = self.n, self._residual()
-        if self.shift >= LARGE * float(np.mean(np.diagonal(self.K))):
-            R = (self.K / self.shift) @ B
+        n, B, K = self.n, self._residual(), self.kernel()[0]
+        if self.shift >= LARGE * float(np.mean(np.diagonal(K))):
+            R = (K / self.shift) @ B
             R = np.asarray((R + R.T) / 2) + self.flat / n
         else:
             B *= -1.0
@@ -128,17 +133,18 @@ class DenseRegression(RegressionMatrix):
 
     def _residual(self) -> Floats:
         """B, in a new array."""
-        n, K, mean = self.n, self.K, float(np.mean(np.diagonal(self.K)))
+        n, (K, entry, size) = self.n, self.kernel()
+        mean = float(np.mean(np.diagonal(K)))
         level = mean if self.centred else 0.0
         # Entries, and the backward error of a factorisation as it comes in practice.
         norm = row_sum_norm(K)
-        error = n * self.accuracy[0] + (8 + np.sqrt(n)) * UNIT * (norm + self.shift + level)
-        self._require(mean, self.accuracy[1], n * self.accuracy[0], 0.0)
+        error = n * entry + (8 + np.sqrt(n)) * UNIT * (norm + self.shift + level)
+        self._require(mean, size, error, 0.0)
         if self.spectrum is not None:
             w, V = self.spectrum()
             least = float(w[0]) + self.shift
             share = error / least if least > 0.0 else np.inf
-            self._require(mean, self.accuracy[1], error, share)
+            self._require(mean, size, error, share)
             root = V * np.sqrt(self.shift / (w + self.shift))
             B = np.asarray(root @ root.T)
             if self.centred:
@@ -150,10 +156,10 @@ class DenseRegression(RegressionMatrix):
             try:
                 B = spd_inverse(A)
             except BackendError:
-                self._require(mean, self.accuracy[1], error, np.inf)
+                self._require(mean, size, error, np.inf)
                 raise
             share = error * min(row_sum_norm(B), 1.0 / max(self.shift - error, 1e-300))
-            self._require(mean, self.accuracy[1], error, share)
+            self._require(mean, size, error, share)
             if self.centred:
                 B -= 1.0 / (self.shift + level) / n
             B *= self.shift
@@ -162,10 +168,13 @@ class DenseRegression(RegressionMatrix):
 
 
 class FactorRegression(RegressionMatrix):
-    """Of a kernel K = Phi Phi' with few features: R = Psi Psi'."""
+    """Of a kernel K = Phi Phi' with few features: R = Psi Psi'.
 
-    def __init__(self, owner: str, Phi: Floats, shift: float, named: tuple[str, float],
-                 centred: bool, flat: float) -> None:
+    ``blur`` is the error of a row of features beyond the rounding of its entries.
+    """
+
+    def __init__(self, owner: str, Phi: Floats, blur: float, shift: float,
+                 named: tuple[str, float], centred: bool, flat: float) -> None:
         from scipy.linalg import solve_triangular
 
         n, r = Phi.shape
@@ -174,13 +183,14 @@ class FactorRegression(RegressionMatrix):
         square = float(np.sum(Phi * Phi))
         length = np.sqrt(square)
         # |p - Phi w|^2 + shift |w|^2 changes by 2 |p - Phi w| |E| |w| when Phi changes by E.
-        error = 2 * (r + 10) * UNIT * length
+        error = 2 * ((r + 10) * UNIT * length + np.sqrt(n) * blur)
         share = error / np.sqrt(shift)
         most = float(np.einsum("ij,ij->i", Phi, Phi).max())
         self._require(square / n, most, LOST * (error / LOST) ** 2, share)
         if shift < SMALL * square:
             tall = np.vstack([Phi, np.sqrt(shift) * np.eye(r)])
-            self.root, factor = np.linalg.qr(tall, mode="r"), 4 * length / np.sqrt(shift)
+            self.root: Floats = np.asarray(np.linalg.qr(tall, mode="r"))
+            factor = 4 * length / np.sqrt(shift)
         else:
             gram = Phi.T @ Phi
             gram[np.diag_indices(r)] += shift
@@ -195,6 +205,7 @@ class FactorRegression(RegressionMatrix):
 
     @functools.cached_property
     def matrix(self) -> Symmetric:
+        """R + flat J / n as a factor."""
         if not self.flat:
             return LowRank(self.Psi)
         return LowRank(np.hstack([self.Psi, np.full((self.n, 1), np.sqrt(self.flat / self.n))]))
@@ -204,6 +215,10 @@ class FactorRegression(RegressionMatrix):
 
         if self.centred:
             Z = Z - Z.mean(axis=0)
-        w: Any = solve_triangular(self.root, self.Psi.T @ Z)  # near the best: an error counts squared
+        # Next to the best w the loss is flat, so that an error of w counts squared; one correction
+        # makes up for the digits that Psi has lost.
+        w: Any = solve_triangular(self.root, self.Psi.T @ Z)
+        slope = self.Phi.T @ (Z - self.Phi @ w) - self.shift * w
+        w += solve_triangular(self.root, solve_triangular(self.root, slope, trans="T"))
         rest = Z - self.Phi @ w
         return float(np.sum(rest * rest) + self.shift * np.sum(w * w))

@@ -50,8 +50,7 @@ class SeveralKernels(MarginProblem):
             fitted = kernel.centered() if self.center else kernel
             fitted = fitted.normalized() if self.normalize else fitted
             parts.append(KernelFeatures(fitted.fit(self.X, owner=owner), owner))
-        stacked: StackedFeatures = self._told_apart(StackedFeatures(parts, owner))
-        return stacked
+        return StackedFeatures(parts, owner)
 
     def _weighed(self, least: float) -> tuple[str, float, str, str]:
         return "C", self.C, "large", f"most {1.0 / least:.2g}"

@@ -195,7 +195,7 @@ def cheap_bound(result: Result, certificate: Certificate | None = None, *,
     result = replace(result, trivial_bound=lq.trivial_bound)
     if certificate is not None:
         result = certified(result, certificate.kind, certificate.duals)
-        if result.closes(CERTIFIED_GAP) and (result.closed or 0.0) > 0.0:
+        if result.proves(CERTIFIED_GAP) and (result.closed or 0.0) > 0.0:
             return result
     result = certified(result, "trivial", {})
     if eigenvalue and (lq.n <= EIG_DENSE or not lq.matrix.is_dense):
@@ -265,7 +265,7 @@ def evaluate(problem: Formulation, labels: Labels, *, bound: bool = True) -> Res
     if problem.offer(LabelQuadratic) is None:  # the classes that the scores of the point give
         own = problem.labels(point)
         named = own if classes is None else np.asarray(values)[own]
-    result = Result(problem, "evaluate", point, named, problem.objective(point),
+    result = Result(problem, "evaluate", point, named, problem.settled(point),
                     problem.violation(point), Status.EVALUATED, Status.EVALUATED.value,
                     classes=classes)
     return cheap_bound(result) if bound else result

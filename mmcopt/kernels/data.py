@@ -43,8 +43,8 @@ def differences(metric: str, P: Any, Q: Any) -> Array:
     if not checks.is_sparse(P):
         return cast(Array, cdist(P, Q, name))
     D = np.zeros((P.shape[0], Q.shape[0]))
-    used = np.flatnonzero(P.getnnz(axis=0) + Q.getnnz(axis=0))
     P, Q = P.tocsc(), Q.tocsc()
+    used = np.flatnonzero(np.diff(P.indptr) + np.diff(Q.indptr))
     for s in range(0, used.size, STRIP):  # a few columns made dense at a time
         part = used[s:s + STRIP]
         D += cdist(P[:, part].toarray(), Q[:, part].toarray(), name)

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from mmcopt import checks
 from mmcopt.errors import DataError
-from mmcopt.linalg import UNIT
 from mmcopt.kernels.data import STRIP, Data, chunks, differences, distances, dot, squares
 from mmcopt.kernels.descriptions import (
     Centered,
@@ -29,6 +28,7 @@ from mmcopt.kernels.descriptions import (
     fits,
     fitted,
 )
+from mmcopt.linalg import UNIT
 
 Array = NDArray[np.float64]
 CHEAP = 1e8  # operations up to which distances are computed from differences whatever it brings
@@ -107,7 +107,12 @@ class FittedKernel:
         """
         largest = float(np.abs(self.diagonal()).max())
         count = self.feature_count if self.explicit else self.n
-        return (float(count or 1) + 2.0) * UNIT * largest, largest
+        return ((float(count or 1) + 2.0) * UNIT * largest
+                + 2.0 * np.sqrt(largest) * self.feature_error()), largest
+
+    def feature_error(self) -> float:
+        """Return a bound on the error of a row of features, beyond the rounding of its entries."""
+        return 0.0
 
     def rows(self, index: Any, columns: Any = slice(None)) -> Array:
         """Return some rows of the training kernel, or of some of its columns."""
@@ -208,11 +213,11 @@ class _Leaf(FittedKernel):
             or self._gamma * data.radius >= FAR))
         self._accept(data.X)
         if isinstance(kernel, Polynomial):
-            self._require_range()
+            self._require_range(kernel)
 
-    def _require_range(self) -> None:
+    def _require_range(self, kernel: Polynomial) -> None:
         """Refuse rows of which the power is no float."""
-        size, power = self._data.largest + abs(self.kernel.coef0), self.kernel.degree
+        size, power = self._data.largest + abs(kernel.coef0), kernel.degree
         exponent = power * float(np.log10(size)) if size > 0.0 else 0.0
         if abs(exponent) > RANGE:
             raise DataError(f"{self._data.owner}: the kernel {self.kernel!r} of rows of length "
@@ -257,6 +262,9 @@ class _Leaf(FittedKernel):
             scale = 1 / np.sqrt(squares(A))[:, None]
             return A.multiply(scale).tocsr() if self._data.sparse else A * scale
         return A
+
+    def feature_error(self) -> float:
+        return (self._data.d + 4) * UNIT if isinstance(self.kernel, Cosine) else 0.0
 
     def _own(self, A: Any) -> Array:
         if self._metric or isinstance(self.kernel, Cosine):
@@ -352,6 +360,9 @@ class _Pair(FittedKernel):
             return e + f + UNIT * (a + b), a + b
         return e * b + f * a + UNIT * a * b, a * b
 
+    def feature_error(self) -> float:
+        return sum(part.feature_error() for part in self._parts)
+
     def _map(self, A: Any) -> Array:
         return np.hstack([part._map(A) for part in self._parts])
 
@@ -417,6 +428,9 @@ class _Affine(FittedKernel):
         if isinstance(self.kernel, Normalized):  # the trace has the error of its entries
             error += (error * c + 4 * UNIT) * size
         return c * error + 2 * UNIT * c * size, c * size
+
+    def feature_error(self) -> float:
+        return 2.0 * float(np.sqrt(self._learn()[2])) * self._parts[0].feature_error()
 
     def _map(self, A: Any) -> Any:
         h, _, c = self._learn()

@@ -156,19 +156,17 @@ class Result:
 
     @property
     def gap(self) -> float | None:
-        """The absolute gap over ``max(|objective|, 1e-10)``.
-
-        Where the objective is above 0 for every point, of however small units, over the objective.
-        """
+        """The absolute gap over ``max(|objective|, 1e-10)``."""
         gap = self.absolute_gap
-        if gap is None or gap == 0.0:
-            return gap
-        size = max(abs(self.objective), self.formulation.negligible)
-        return gap / size if size > 0.0 else float("inf")
+        return None if gap is None else gap / max(abs(self.objective), 1e-10)
 
-    def closes(self, tol: float) -> bool:
-        """Whether a certificate closes the gap to ``tol``; no bound above the objective does."""
-        return self.gap is not None and 0.0 <= self.gap <= tol and self.certificate is not None
+    def proves(self, tol: float) -> bool:
+        """Whether a certificate closes the gap to ``tol`` of the objective, in whatever units.
+
+        No bound above the objective does: one of the two is wrong.
+        """
+        gap, size = self.absolute_gap, max(abs(self.objective), self.formulation.negligible)
+        return gap is not None and 0.0 <= gap <= tol * size and self.certificate is not None
 
     @property
     def closed(self) -> float | None:

@@ -233,7 +233,7 @@ def _finish(problem: Any, solver: Solver, runs: list[Run], gap_tol: float,
             attach: _Bound) -> Result:
     """Judge the best run by the formulation's own objective, attach the bound, and name the end."""
     best = min(runs, key=lambda r: r.value)
-    objective = problem.objective(best.point)
+    objective = problem.settled(best.point)
     allowed = AGREEMENT * max(problem.negligible, abs(objective)) \
         + solver.drift(problem, objective) + problem.uncertainty(best.point)
     if abs(objective - best.value) > allowed:
@@ -247,7 +247,7 @@ def _finish(problem: Any, solver: Solver, runs: list[Run], gap_tol: float,
     proof = solver.certificate(problem, best)
     if attach.any or proof is not None:
         result = cheap_bound(result, proof, eigenvalue=attach.eigenvalue)
-    if result.closes(gap_tol):
+    if result.proves(gap_tol):
         result = replace(result, status=Status.CERTIFIED)
     caution = problem.caution(best.point, labels, objective)
     if caution is not None:
