@@ -430,7 +430,10 @@ class _Affine(FittedKernel):
         return c * error + 2 * UNIT * c * size, c * size
 
     def feature_error(self) -> float:
-        return 2.0 * float(np.sqrt(self._learn()[2])) * self._parts[0].feature_error()
+        error = 2.0 * float(np.sqrt(self._learn()[2])) * self._parts[0].feature_error()
+        if isinstance(self.kernel, Centered):
+            return error
+        return error + 2.0 * UNIT * float(np.sqrt(squares(self.features()).max()))
 
     def _map(self, A: Any) -> Any:
         h, _, c = self._learn()
