@@ -92,7 +92,8 @@ def test_doubtful_digits_are_shown():
     assert "+-" not in mm.evaluate(LeastSquares(IRIS, 3), LABELS).summary()
 
 
-@pytest.mark.parametrize("kernel", [Gaussian(width=0.5), Gaussian(width=0.5).nystroem(20)], ids=repr)
+@pytest.mark.parametrize("kernel", [Gaussian(width=0.5), Gaussian(width=0.5).nystroem(20)],
+                         ids=repr)
 @pytest.mark.parametrize("family", [LeastSquares, Diffrac])
 def test_results_along_a_path_are_verified(family, kernel):
     name, unit = ("lam", 1) if family is LeastSquares else ("kappa", 50)
