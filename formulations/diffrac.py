@@ -8,7 +8,6 @@ from typing import Any, Self
 import numpy as np
 
 from mmcopt.capabilities import LabelQuadratic
-from mmcopt.capabilities.matrices import Dense, LowRank, Symmetric
 from mmcopt.checks import real
 from mmcopt.constraints import CannotLinkLike, KnownLike, MustLinkLike, Sizes, SizesLike
 from mmcopt.formulations.label_regression import Contracted, LabelRegression
@@ -56,6 +55,7 @@ class Diffrac(LabelRegression):
     """
 
     paper = "Bach and Harchaoui (2007), DIFFRAC, section 2"
+    flat = 1.0
     default_solver = "Memetic"
 
     def __init__(self, X: Samples, n_clusters: int = 2, *,
@@ -69,13 +69,9 @@ class Diffrac(LabelRegression):
 
     # ------------------------------------------------------------ matrices
 
-    @cached
-    def W(self) -> Symmetric:
-        """R + J/n = I - n A: dense, or a factor when the kernel has few features."""
-        if self.low_rank:
-            flat = np.full((self.n, 1), self.n**-0.5)
-            return LowRank(np.hstack([self._factor(), flat]))
-        return Dense(n=self.n, build=lambda: self._dense() + 1.0 / self.n)
+    @property
+    def _named(self) -> tuple[str, float]:
+        return "kappa", float(self.n)
 
     def _adopt(self, other: Self, changed: set[str]) -> None:
         super()._adopt(other, changed | {"lam"} if "kappa" in changed else changed)
@@ -96,6 +92,7 @@ class Diffrac(LabelRegression):
             fixed=rules.fixed, apart=rules.apart, scale=1.0 / n,
             groups=rules.groups if merged else None, spread=None if merged else (0.0, 1.0),
             single=False if merged else lambda: self._single, trivial=0.0,
+            rounding=lambda: (self.rounding[0], self.rounding[1] / n),
             kernel=lambda: self.K, kernel_words=self.kernel_words)
 
     def coefficients(self, labels: Ints) -> Floats:
@@ -115,7 +112,7 @@ class Diffrac(LabelRegression):
     def objective(self, point: Ints) -> float:
         Z = np.zeros((self.n, self.n_clusters))
         Z[np.arange(self.n), point] = 1.0
-        return float(1.0 - self.W.association(Z) / self.n)
+        return self.regression.remains(Z) / self.n
 
     # ------------------------------------------------------------ words
 

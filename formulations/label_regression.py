@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from mmcopt.capabilities import LabelQuadratic, Refit
-from mmcopt.capabilities.matrices import Dense, LowRank, Symmetric
+from mmcopt.capabilities.matrices import Dense, Symmetric
 from mmcopt.checks import choice, data_matrix, flag, integer, is_sparse, real, require_memory
 from mmcopt.constraints import (
     CannotLink,
@@ -24,16 +24,25 @@ from mmcopt.constraints import (
     resolve,
 )
 from mmcopt.errors import DataError
+from mmcopt.formulations.regression_matrix import (
+    DenseRegression,
+    FactorRegression,
+    RegressionMatrix,
+)
 from mmcopt.kernels import Kernel, as_kernel
-from mmcopt.linalg import require_psd, spd_inverse
+from mmcopt.linalg import require_psd
 from mmcopt.modeling import Formulation, cached
 from mmcopt.types import Floats, Ints, Samples
 
+SUMS = 1e-9  # share of an objective that its sums may lose
 SINGLE = 2.0**-10  # lam per unit of kernel diagonal from which float32 finds the same labels
 
 
 class LabelRegression(Formulation):
     """Labels c with rules, a kernel K, and R = K (K + lam I)^-1; a point is the labels."""
+
+    negligible = 0.0
+    flat: ClassVar[float] = 0.0  # W = R + flat J / n is what the objective is made of
 
     def __init__(self, X: Samples, n_clusters: int, *, kernel: Kernel | str, lam: float,
                  center: bool, scaling: str, sizes: SizesLike, known: KnownLike,
@@ -68,6 +77,11 @@ class LabelRegression(Formulation):
         return (self.kernel.centered() if self.center else self.kernel).fit(self.X)
 
     @property
+    def _rows_agree(self) -> bool:
+        """Whether all rows of X, not sparse, are one."""
+        return not is_sparse(self.X) and bool((self.X == self.X[0]).all())
+
+    @property
     def shift(self) -> float:
         """What is added to the diagonal of K: lam, or lam n for the averaged scaling."""
         return self.lam * (self.n if self.scaling == "mean" else 1)
@@ -83,11 +97,12 @@ class LabelRegression(Formulation):
         require_memory(20.0 * self.n**2, f"the {self.n} x {self.n} kernel matrix and its inverse",
                        "use a low-rank kernel: kernel.nystroem(500).")
         K = np.asarray(self.fitted.matrix())
-        spread = float(K.max() - K.min())
-        if spread <= 1e-12 * max(1.0, float(np.abs(np.diagonal(K)).max())):
+        if float(K.max() - K.min()) <= 8 * self.fitted.accuracy()[0]:
+            close = "" if self._rows_agree else f" {self.kernel!r}, whose values agree to the " \
+                "last digit on these rows: rescale X, give a smaller width or a larger gamma"
             raise DataError(f"{type(self).__name__}: the kernel matrix is constant, so nothing "
                             "tells the samples apart; check for identical rows, or change the "
-                            "kernel.")
+                            f"kernel{close}.")
         if not self.fitted.psd:
             require_psd(K, type(self).__name__)
         return K
@@ -98,14 +113,33 @@ class LabelRegression(Formulation):
         from scipy.linalg import eigh
 
         w, V = eigh(self.K, driver="evd")
-        return np.maximum(w, 0.0), V
+        return w, V
 
     @cached
-    def W(self) -> Symmetric:
-        """R = K (K + lam I)^-1: dense, or a factor when the kernel has few features."""
+    def regression(self) -> RegressionMatrix:
+        """R = K (K + lam I)^-1 and what it leaves: dense, or of a factor of few features."""
+        owner = type(self).__name__
         if self.low_rank:
-            return LowRank(self._factor())
-        return Dense(n=self.n, build=self._dense)
+            return FactorRegression(owner, self._features(), self.fitted.feature_error(),
+                                    self.shift, self._named, self.center, self.flat)
+        spectrum = (lambda: self.spectrum) if self._cache.get("by_spectrum", False) else None
+        return DenseRegression(owner, self.n, self._entries, self.shift, self._named, self.center,
+                               self.flat, spectrum)
+
+    def _entries(self) -> tuple[Floats, float, float]:
+        """The kernel matrix, the error of an entry, and how large entries are."""
+        error, size = self.fitted.accuracy()
+        return self.K, error, max(float(np.abs(np.diagonal(self.K)).max()), size / 4)
+
+    @property
+    def _named(self) -> tuple[str, float]:
+        """The parameter that makes the shift, and what one unit of it adds."""
+        return "lam", float(self.n if self.scaling == "mean" else 1)
+
+    @property
+    def W(self) -> Symmetric:
+        """R + flat J / n: dense, or a factor when the kernel has few features."""
+        return self.regression.matrix
 
     @cached
     def low_rank(self) -> bool:
@@ -113,41 +147,25 @@ class LabelRegression(Formulation):
         count = self.fitted.feature_count
         return count is not None and 2 * count <= self.n + 1
 
-    def _factor(self) -> Floats:
-        """Psi = Phi L^-T with L L' = Phi'Phi + lam I, so that R = Psi Psi'."""
-        from scipy.linalg import solve_triangular
-
+    def _features(self) -> Floats:
+        """Phi with K = Phi Phi', checked to tell the samples apart."""
         Phi = self.fitted.features()
-        if not is_sparse(self.X) and not self.kernel.reads_matrix \
-                and (self.X == self.X[0]).all():
+        if not self.kernel.reads_matrix and self._rows_agree:
             raise DataError(f"{type(self).__name__}: all rows of X are identical, so nothing tells "
                             "the samples apart.")
         if float(np.ptp(Phi, axis=0).max(initial=0.0)) <= 1e-12 * float(np.abs(Phi).max(initial=0)):
             raise DataError(f"{type(self).__name__}: the kernel features are constant, so nothing "
                             "tells the samples apart; check for identical rows, or change the "
                             "kernel.")
-        gram = Phi.T @ Phi
-        gram[np.diag_indices(len(gram))] += self.shift
-        L = np.linalg.cholesky(gram)
-        # Not in place: Phi is kept, and shared by problems at other lam.
-        return np.asarray(solve_triangular(L, Phi.T, lower=True).T)
+        return np.asarray(Phi)
 
-    def _dense(self) -> Floats:
-        n, shift = self.n, self.shift
-        if self._cache.get("by_spectrum", False):
-            w, V = self.spectrum
-            B = V * np.sqrt(w / (w + shift))
-            return np.asarray(B @ B.T)
-        K = self.K
-        A = K.copy()
-        A[np.diag_indices(n)] += shift
-        G = spd_inverse(A)
-        if shift >= 1e6 * float(np.mean(np.diagonal(K))):
-            R = K @ G  # I - lam G would lose the digits of a small R
-            return np.asarray((R + R.T) / 2)
-        G *= -shift
-        G[np.diag_indices(n)] += 1.0
-        return G
+    @property
+    def rounding(self) -> tuple[float, float]:
+        """How far rounding may take the objective by W: a share of it, and an absolute part."""
+        return self.regression.rounding
+
+    def uncertainty(self, point: Ints) -> float:
+        return self.rounding[0] * abs(self.objective(point))
 
     def _adopt(self, other: Self, changed: set[str]) -> None:
         """Share what the changed arguments leave alone."""
@@ -156,7 +174,7 @@ class LabelRegression(Formulation):
         keep = {"fitted", "K", "spectrum", "low_rank"}
         if not changed & {"lam", "scaling"}:
             other._quadratic  # noqa: B018 (made, so that W is shared)
-            keep.add("W")
+            keep.add("regression")
         self._cache.update({k: v for k, v in other._cache.items() if k in keep})
 
     def path(self, lams: Sequence[float]) -> list[Self]:
@@ -177,7 +195,7 @@ class LabelRegression(Formulation):
 
     def forget(self) -> None:
         """Drop R, which is rebuilt when it is asked for; the kernel matrix stays."""
-        self._cache.pop("W", None)
+        self._cache.pop("regression", None)
         self._cache.pop("_quadratic", None)
         self._cache.pop("offers", None)
 

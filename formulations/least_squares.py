@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Self
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.capabilities.matrices import Symmetric
 from mmcopt.constraints import CannotLinkLike, KnownLike, MustLinkLike, Sizes, SizesLike
-from mmcopt.formulations.label_regression import Contracted, LabelRegression
+from mmcopt.formulations.label_regression import SUMS, Contracted, LabelRegression
 from mmcopt.formulations.least_squares_fit import LeastSquaresFit
 from mmcopt.kernels import Gaussian, Kernel, Linear
 from mmcopt.modeling import Statement, cached
@@ -67,17 +68,37 @@ class LeastSquares(LabelRegression):
 
     @cached
     def _quadratic(self) -> LabelQuadratic:
-        n, k, unit, rules = self.n, self.n_clusters, self.unit, self.rules
+        k, unit, rules = self.n_clusters, self.unit, self.rules
         W: Symmetric = self.W
-        merged = rules.weights.size < n
+        merged = rules.weights.size < self.n
         return LabelQuadratic(
             W=Contracted(W, rules.groups, rules.weights.size) if merged else W,
-            const=lambda: (k * n + (4 - k) * W.total()) / unit, k=k, weights=rules.weights,
+            const=self._constant, k=k, weights=rules.weights,
             low=rules.low, high=rules.high, fixed=rules.fixed, apart=rules.apart,
             scale=4.0 / unit, groups=rules.groups if merged else None,
             spread=None if merged else (0.0, 1.0), single=False if merged else lambda: self._single,
-            trivial=lambda: (k - 2) ** 2 / k * (n - W.total()) / unit,
+            trivial=self._trivial, rounding=lambda: self._scaled_rounding,
             kernel=lambda: self.K, kernel_words=self.kernel_words)
+
+    def _constant(self) -> float:
+        """The constant k n + (4 - k) 1'R1, where R1 = 0 when the kernel is centred."""
+        total = 0.0 if self.center else self.W.total()
+        return (self.n_clusters * self.n + (4 - self.n_clusters) * total) / self.unit
+
+    def _trivial(self) -> float:
+        """(k - 2)^2 / k (n - 1'R1), rounded down."""
+        n, k = self.n, self.n_clusters
+        if self.center:
+            value = (k - 2) ** 2 * n / k
+            return math.nextafter(value, 0.0) / self.unit if (k - 2) ** 2 * n % k else \
+                value / self.unit
+        rest = self.regression.remains(np.ones((n, 1))) * (1.0 - self.rounding[0] - SUMS)
+        return (k - 2) ** 2 / k * rest / self.unit
+
+    @property
+    def _scaled_rounding(self) -> tuple[float, float]:
+        share, part = self.rounding
+        return share, 4.0 * part / self.unit
 
     def restrict(self, labels: Ints) -> LeastSquaresFit:
         """Return the convex problem that is left when the labels are given (``"sum"`` units)."""
@@ -89,8 +110,9 @@ class LeastSquares(LabelRegression):
     def objective(self, point: Ints) -> float:
         Z = np.zeros((self.n, self.n_clusters))
         Z[np.arange(self.n), point] = 1.0
-        k, R = self.n_clusters, self.W
-        return (k * self.n + (4 - k) * R.total() - 4 * R.association(Z)) / self.unit
+        P = 2.0 * Z - 1.0
+        level = float(np.square(P.sum(axis=0)).sum()) / self.n if self.center else 0.0
+        return (level + self.regression.remains(P)) / self.unit
 
     def statement(self) -> Statement:
         n, k = self.n, self.n_clusters

@@ -13,10 +13,11 @@ from mmcopt.constraints import Balance
 from mmcopt.errors import DataError, ParameterError
 from mmcopt.kernels import Kernel, Linear, as_kernel
 from mmcopt.kernels.features import Features, KernelFeatures
-from mmcopt.linalg import are_largest
+from mmcopt.linalg import UNIT, are_largest
 from mmcopt.margins import Hinge, MarginLoss
 from mmcopt.margins.cut_models import PairCuts, balanced, top_two
 from mmcopt.modeling import Formulation, cached
+from mmcopt.tolerances import LOST
 from mmcopt.types import Floats, Ints, Samples
 
 LEVEL = 1e-9  # of the largest score: by less, scores are level but for rounding
@@ -31,6 +32,7 @@ class MarginProblem(Formulation):
     ``|sum_i (w_p - w_q)'x_i| <= l``, on which centred features leave nothing to hold.
     """
 
+    negligible = 0.0
     p = 2.0  # of the ball of kernel weights, where there are several kernels
 
     def __init__(self, X: Samples, n_clusters: int, *, beta: float, loss: MarginLoss | None,
@@ -74,6 +76,27 @@ class MarginProblem(Formulation):
         kernel = self.kernel.centered() if self.center else self.kernel
         kernel = kernel.normalized() if self.normalize else kernel
         return KernelFeatures(kernel.fit(self.X, owner=owner), owner, self.bias)
+
+    def rough_words(self) -> str:
+        # A margin of 1 takes |W| >= 1 / (2 |x|), so that beta/2 |W|^2 >= beta |W| / (4 |x|), and
+        # margins are rounded by `_blur` |W| |x|.
+        least = 4.0 * _blur(self.features.d) * self.features.longest / LOST
+        name, value, word, safe = self._weighed(least)
+        return (f"{name} = {value:g} is too {word} for features of length up to "
+                f"{np.sqrt(self.features.longest):.3g}: the rounding of margins counts as much as "
+                f"the objective; give a {name} of at {safe}"
+                + ("" if self.normalize else ", or normalize=True"))
+
+    def _weighed(self, least: float) -> tuple[str, float, str, str]:
+        """The parameter behind beta: its name and value, and how far it may go."""
+        return "beta", self.beta, "small", f"least {least:.2g}"
+
+    def uncertainty(self, point: Any) -> float:
+        """Rounding of the margins, where the loss feels it, and of the first term."""
+        W, T = self.weights(point), self.scores(point)
+        blur = _blur(self.features.d) * float(np.linalg.norm(W)) * np.sqrt(self.features.longest)
+        felt = float(np.abs(self.loss.slope(top_two(T)[2] - blur)).mean())
+        return self.scale * (blur * felt + 4.0 * (W.size + 8) * UNIT * self.regulariser(W))
 
     def share_features(self, other: MarginProblem) -> None:
         """Take over the features of a problem with the same data, kernel and scaling."""
@@ -250,6 +273,11 @@ class MarginProblem(Formulation):
                 rest = cp.max(cp.vstack([T[own, q] for q in range(k) if q != p]), axis=0)
                 losses.append(cp.sum(self.loss.atom(T[own, p] - rest)))
         return cp.sum(cp.hstack(losses)) / self.n
+
+
+def _blur(d: int) -> float:
+    """What a margin may be off by rounding, per length of W and of a row of d features."""
+    return 4.0 * (d + 10) * UNIT
 
 
 def shown(point: Any) -> str:

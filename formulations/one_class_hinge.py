@@ -27,6 +27,7 @@ from mmcopt.margins import Hinge
 from mmcopt.margins.cut_models import DomainCuts
 from mmcopt.modeling import Statement, cached
 from mmcopt.modeling.domain_problem import PLAIN, KernelDomain
+from mmcopt.tolerances import LOST
 from mmcopt.types import Floats, Ints, Samples
 
 EIGENVECTOR_SAMPLES = 2000  # samples up to which the eigenvectors of a kernel matrix are features
@@ -87,6 +88,25 @@ class OneClassHinge(KernelDomain):
         a, scores = self._point(point), self.scores(point)
         return float(0.5 * (a @ scores) + self.upper @ np.maximum(1.0 - scores, 0.0))
 
+    @cached
+    def _blur(self) -> float:
+        """What rounding may add to a score, per unit of sum_i |a_i|."""
+        error, size = self.rows.fitted.accuracy()
+        return error + (self.n + 8) * UNIT * size
+
+    def uncertainty(self, point: Floats) -> float:
+        """Rounding of the scores, where the loss feels it, and of |w|^2."""
+        total = float(np.abs(self._point(point)).sum())
+        felt = float(self.upper @ (self.scores(point) < 1.0 + self._blur * total))
+        return self._blur * total * (felt + total)
+
+    def rough_words(self) -> str:
+        error, size = self.rows.fitted.accuracy()
+        most = LOST / (4.0 * (error + (self.n + 8) * UNIT * size))
+        return (f"C = {self.C:g} is too large for {self.n} samples and kernel values up to "
+                f"{size:.3g}: it makes the rounding of scores as large as the objective; give a C "
+                f"of at most {most:.2g}")
+
     def labels(self, point: Floats) -> Ints:
         return (self.scores(point) >= 1.0).astype(np.int64)
 
@@ -98,7 +118,8 @@ class OneClassHinge(KernelDomain):
                 value: float | None = None) -> str | None:
         """An empty domain, and the smallest C that gives another."""
         a, top = self._point(point), float(self.scores(point).max())
-        if top >= 1.0 or not a.any():  # w = 0 is where a solver was stopped before it began
+        edge = 1.0 - self._blur * float(np.abs(a).sum())
+        if top >= edge or not a.any():  # w = 0 is where a solver was stopped before it began
             return None
         if self.n > LARGE and not np.allclose(a, self.upper, rtol=1e-9, atol=0.0):
             return ("no sample is inside the domain; problem.c_min() computes the C above which "

@@ -52,6 +52,9 @@ class SeveralKernels(MarginProblem):
             parts.append(KernelFeatures(fitted.fit(self.X, owner=owner), owner))
         return StackedFeatures(parts, owner)
 
+    def _weighed(self, least: float) -> tuple[str, float, str, str]:
+        return "C", self.C, "large", f"most {1.0 / least:.2g}"
+
     @property
     def blocks(self) -> tuple[slice, ...]:
         """The columns of each kernel."""

@@ -169,6 +169,8 @@ def seed_of(random_state: Any, owner: str) -> int:
 
 # ---------------------------------------------------------------- data
 
+REACH = 1e150  # entries of data up to which their squares are floats
+
 
 def read_only(a: NDArray[Any]) -> NDArray[Any]:
     """Return a read-only view of ``a``; the caller's own flags stay as they are."""
@@ -195,6 +197,7 @@ def data_matrix(X: Any, *, owner: str, name: str = "X", sparse: bool = True) -> 
         if X.shape[0] == 0 or X.shape[1] == 0:
             raise DataError(f"{owner}: {name} is empty (shape {X.shape}).")
         _finite(X.data, owner, name)
+        _within_reach(X.data, owner, name)
         return X
     if hasattr(X, "to_numpy"):  # pandas, polars
         X = X.to_numpy()
@@ -220,6 +223,7 @@ def data_matrix(X: Any, *, owner: str, name: str = "X", sparse: bool = True) -> 
                         "of 1 is required.")
     if a.dtype.kind == "f":
         _finite(a, owner, name)
+        _within_reach(a, owner, name)
         if a.dtype == np.float16:
             a = a.astype(np.float64)
     return read_only(a)
@@ -238,6 +242,17 @@ def _finite(a: NDArray[Any], owner: str, name: str) -> None:
                                            (f"{bad_inf} infinity (inf)", bad_inf)) if c)
         raise DataError(f"{owner}: {name} contains {what} among {a.size} entries; "
                         "drop or impute these rows first.")
+
+
+def _within_reach(a: NDArray[Any], owner: str, name: str) -> None:
+    """Refuse entries whose squares overflow, and data whose squares all underflow."""
+    largest = max(abs(float(a.max(initial=0.0))), abs(float(a.min(initial=0.0))))
+    if largest > REACH:
+        raise DataError(f"{owner}: the entries of {name} reach {largest:.3g}, and beyond "
+                        f"{REACH:g} their squares overflow; divide {name} by {largest:.0e}.")
+    if 0.0 < largest < 1.0 / REACH:
+        raise DataError(f"{owner}: no entry of {name} is larger than {largest:.3g}, and below "
+                        f"{1.0 / REACH:g} their squares underflow; divide {name} by {largest:.0e}.")
 
 
 # ---------------------------------------------------------------- labels

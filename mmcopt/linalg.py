@@ -61,11 +61,14 @@ def spd_inverse(A: Floats) -> Floats:
     return mirror_lower(inverse.T)
 
 
+def row_sum_norm(A: Floats, block: int = 512) -> float:
+    """The largest sum of absolute values in a row: at least the spectral norm of a symmetric A."""
+    return max(float(np.abs(A[i:i + block]).sum(axis=1).max()) for i in range(0, len(A), block))
+
+
 def smallest_eigenvalue(K: Floats) -> float:
     """Smallest eigenvalue of a symmetric array."""
-    from scipy.linalg import eigh
-
-    return float(eigh(K, eigvals_only=True, subset_by_index=[0, 0])[0])
+    return _eigenpair(K, 0)[0]
 
 
 def largest_eigenvalue(K: Floats) -> float:
@@ -74,7 +77,7 @@ def largest_eigenvalue(K: Floats) -> float:
     if n == 0:
         return 0.0
     if n <= DENSE:
-        return _dense_largest(K)
+        return _eigenpair(K, n - 1)[0]
     return leading_pair(lambda x: K @ x, n=n, tol=1e-9)[0]
 
 
@@ -95,18 +98,27 @@ def leading_pair(times: Callable[[Floats], Floats], start: Floats | None = None,
         return leading_dense(K @ np.eye(n))
 
 
-def _dense_largest(K: Floats) -> float:
-    from scipy.linalg import eigh
-
-    return float(eigh(K, eigvals_only=True, subset_by_index=[len(K) - 1, len(K) - 1])[0])
-
-
 def leading_dense(K: Floats) -> tuple[float, Floats]:
     """Largest eigenvalue and its vector, of a symmetric array, to all digits."""
+    return _eigenpair(K, len(K) - 1, vector=True)
+
+
+def _eigenpair(K: Floats, index: int, vector: bool = False) -> tuple[float, Floats]:
+    """One eigenvalue, and its vector when asked for; of all, where LAPACK fails to find one.
+
+    It does where almost all are equal but for rounding.
+    """
     from scipy.linalg import eigh
 
-    values, vectors = eigh(K, subset_by_index=[len(K) - 1, len(K) - 1])
-    return float(values[0]), np.asarray(vectors[:, 0])
+    try:
+        if not vector:
+            found = eigh(K, eigvals_only=True, subset_by_index=[index, index])
+            return float(found[0]), np.empty(0)
+        values, vectors = eigh(K, subset_by_index=[index, index])
+        return float(values[0]), np.asarray(vectors[:, 0])
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(K)
+        return float(values[index]), np.asarray(vectors[:, index])
 
 
 def cholesky_succeeds(A: Floats) -> bool:

@@ -2,5 +2,7 @@
 
 FEASIBLE = 1e-6  # violations up to this count as feasible
 CERTIFIED_GAP = 1e-4  # relative gap at which an answer counts as proved optimal
+LOST = 1e-3  # share of an objective that rounding may change; where it may more, it is refused
+SHOWN = 5e-7  # relative: half a unit of the sixth digit, as objectives are printed
 RISE = 1e-10  # relative rise of the objective between two masters that counts as one
 LEVELS = 16  # steps between no curvature of a sample in a tree of margins and that of the root

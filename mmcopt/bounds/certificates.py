@@ -7,6 +7,7 @@ point itself: `verify` evaluates it again on a rebuilt problem, in NumPy, withou
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -18,7 +19,7 @@ from mmcopt.bounds.decision_tree import tree_bound
 from mmcopt.capabilities import Bounded, LabelQuadratic
 from mmcopt.checks import encode_labels
 from mmcopt.constraints import square_sums
-from mmcopt.errors import MMCError
+from mmcopt.errors import MMCError, MMCWarning
 from mmcopt.linalg import UNIT, largest_eigenvalue, leading_dense, leading_pair, proved_psd_shift
 from mmcopt.modeling import Formulation
 from mmcopt.modeling.result import Certificate, Check, Report, Result, Status
@@ -65,7 +66,7 @@ def eig_bound(f: Any, duals: dict[str, Any]) -> float:
     q = square_sums(lq.low, lq.high, int(n))[1]
     upper = ones / k + (n - n / k) * top + t * q
     margin = (n + 8) * UNIT * (abs(lq.constant) + lq.scale * (_mass(lq) + t * n**2 + abs(upper)))
-    return float(lq.constant - lq.scale * upper - margin)
+    return lq.safe(float(lq.constant - lq.scale * upper - margin))
 
 
 def _mass(lq: LabelQuadratic) -> float:
@@ -91,13 +92,15 @@ def _scaled(lq: LabelQuadratic, t: float) -> Any:
 
 def trivial_bound(f: Any, duals: dict[str, Any]) -> float:
     """The formulation's own bound that needs no dual point."""
-    bound = f.offer(LabelQuadratic).trivial_bound
+    lq = f.offer(LabelQuadratic)
+    bound = lq.trivial_bound
     return -math.inf if bound is None else float(bound)
 
 
 def enumeration_bound(f: Any, duals: dict[str, Any]) -> float:
     """The minimum over all labelings, less the rounding of the objective."""
-    return enumeration.lower(f.offer(LabelQuadratic), enumeration.LIMIT)
+    lq = f.offer(LabelQuadratic)
+    return lq.safe(enumeration.lower(lq, enumeration.LIMIT))
 
 
 def own_bound(f: Any, duals: dict[str, Any]) -> float:
@@ -107,7 +110,8 @@ def own_bound(f: Any, duals: dict[str, Any]) -> float:
 
 def branching_bound(f: Any, duals: dict[str, Any]) -> float:
     """The bound of a branch-and-bound tree, recomputed leaf by leaf."""
-    return tree_bound(f.offer(LabelQuadratic), duals)
+    lq = f.offer(LabelQuadratic)
+    return lq.safe(tree_bound(lq, duals))
 
 
 def margin_tree_bound(f: Any, duals: dict[str, Any]) -> float:
@@ -139,9 +143,25 @@ def certified(result: Result, kind: str, duals: dict[str, Any]) -> Result:
     f = result.formulation
     found = Certificate(kind, {}, duals, f)
     value = bound_of(f, found)
+    if result.feasible and value > result.objective:
+        value = _not_above(result, value, kind)
     if not value > -math.inf or (result.lower_bound is not None and value <= result.lower_bound):
         return result
     return replace(result, lower_bound=value, certificate=found)
+
+
+def _not_above(result: Result, value: float, kind: str) -> float:
+    """The objective, where a bound is above it by rounding or what is violated; else no bound."""
+    f, size = result.formulation, abs(result.objective)
+    slack = f.uncertainty(result.point) + 1e-9 * max(size, f.negligible)
+    if result.violation > 0.0:
+        slack += CERTIFIED_GAP * max(1.0, size)
+    if value - result.objective <= slack:
+        return result.objective
+    warnings.warn(f"{type(f).__name__}: the {kind} bound {value!r} is above the objective "
+                  f"{result.objective!r} of a feasible point, so one of them is wrong; the bound "
+                  "is left out.", MMCWarning, stacklevel=2)
+    return -math.inf
 
 
 def bound_seconds(f: Any) -> float:
@@ -175,7 +195,7 @@ def cheap_bound(result: Result, certificate: Certificate | None = None, *,
     result = replace(result, trivial_bound=lq.trivial_bound)
     if certificate is not None:
         result = certified(result, certificate.kind, certificate.duals)
-        if result.gap is not None and result.gap <= CERTIFIED_GAP:
+        if result.proves(CERTIFIED_GAP) and (result.closed or 0.0) > 0.0:
             return result
     result = certified(result, "trivial", {})
     if eigenvalue and (lq.n <= EIG_DENSE or not lq.matrix.is_dense):
@@ -245,7 +265,7 @@ def evaluate(problem: Formulation, labels: Labels, *, bound: bool = True) -> Res
     if problem.offer(LabelQuadratic) is None:  # the classes that the scores of the point give
         own = problem.labels(point)
         named = own if classes is None else np.asarray(values)[own]
-    result = Result(problem, "evaluate", point, named, problem.objective(point),
+    result = Result(problem, "evaluate", point, named, problem.settled(point),
                     problem.violation(point), Status.EVALUATED, Status.EVALUATED.value,
                     classes=classes)
     return cheap_bound(result) if bound else result
@@ -261,7 +281,8 @@ def verify(result: Result) -> Report:
         checks.append(Check("fingerprint", fresh.fingerprint == claimed,
                             f"problem {fresh.fingerprint[:12]}, certificate {claimed[:12]}"))
         objective, violation = fresh.objective(result.point), fresh.violation(result.point)
-        checks.append(_close("objective", result.objective, objective))
+        doubt = fresh.uncertainty(result.point)
+        checks.append(_close("objective", result.objective, objective, doubt))
         checks.append(_close("violation", result.violation, violation))
         codes = _codes(result)
         same = codes is not None and fresh.agrees(result.point, codes)
@@ -273,7 +294,7 @@ def verify(result: Result) -> Report:
         else:
             c = result.certificate
             bound = bound_of(fresh, c)
-            ok = result.lower_bound <= bound + 1e-9 * (1 + abs(bound))
+            ok = result.lower_bound <= bound + 1e-9 * (1 + abs(bound)) + doubt
             checks.append(Check("bound", ok, f"claimed {result.lower_bound:.12g}, recomputed "
                                              f"{bound:.12g} from its {c.kind} certificate"))
     except (MMCError, *MALFORMED) as e:
@@ -292,6 +313,6 @@ def _codes(result: Result) -> Any:
     return np.argmax(named, axis=-1) if np.ndim(named) == 2 and named.any(axis=-1).all() else None
 
 
-def _close(name: str, claimed: float, found: float) -> Check:
-    ok = abs(claimed - found) <= 1e-9 * (1 + abs(found))
+def _close(name: str, claimed: float, found: float, doubt: float = 0.0) -> Check:
+    ok = abs(claimed - found) <= 1e-9 * (1 + abs(found)) + doubt
     return Check(name, ok, f"claimed {claimed:.12g}, recomputed {found:.12g}")

@@ -216,7 +216,8 @@ class LiftedRelaxation(Relaxation):
         return np.asarray(X)
 
     def bound(self, duals: dict[str, Any]) -> float:
-        return float(self.lift.lower(duals))
+        lq: LabelQuadratic = self.problem.offer(LabelQuadratic)
+        return lq.safe(float(self.lift.lower(duals)))
 
     def offer(self, kind: type[Any]) -> Any:
         if kind is Lift:

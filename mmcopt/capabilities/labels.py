@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +32,8 @@ class LabelQuadratic(Capability):
     ``spread`` bounds the eigenvalues of W from below and above; ``trivial`` is a lower bound that
     costs nothing; ``single`` says that float32 is precise enough for searching. ``kernel`` makes
     the kernel matrix of the points, where there is one, for methods that compare with k-means.
+    ``rounding`` says how far the objective by W and that of the exact data may be apart: a share of
+    it, and an absolute part.
 
     >>> import numpy as np
     >>> lq = LabelQuadratic(np.array([[2., 1., 0.], [1., 2., 0.], [0., 0., 1.]]), const=9.0, k=2)
@@ -51,6 +54,7 @@ class LabelQuadratic(Capability):
     spread: tuple[float, float] | None = None
     trivial: float | Callable[[], float] | None = None
     single: bool | Callable[[], bool] = False
+    rounding: Callable[[], tuple[float, float]] | None = None
     kernel: Callable[[], Floats] | None = None
     kernel_words: str | Callable[[], str] = "as given"
 
@@ -124,6 +128,13 @@ class LabelQuadratic(Capability):
                     and (self.fixed < 0).all())
 
     # ------------------------------------------------------------ values
+
+    def safe(self, bound: float) -> float:
+        """A lower bound of the problem by W less the rounding of W: a bound for the exact data."""
+        if self.rounding is None or not math.isfinite(bound):
+            return bound
+        share, part = self.rounding()
+        return bound - share * abs(bound) - part
 
     def value(self, c: Ints) -> float:
         """Objective of node labels, in float64."""

@@ -122,7 +122,7 @@ class Comparison:
             if r.lower_bound is None or r.lower_bound < tight.lower_bound:
                 r = dataclasses.replace(r, lower_bound=tight.lower_bound,
                                         certificate=tight.certificate, ladder=tight.ladder)
-            if r.status is not Status.EVALUATED and r.gap is not None and r.gap <= CERTIFIED_GAP:
+            if r.status is not Status.EVALUATED and r.proves(CERTIFIED_GAP):
                 r = dataclasses.replace(r, status=Status.CERTIFIED)
             self.results[i] = r
             row.update(lower_bound=r.lower_bound, gap=r.gap, status=str(r.status))

@@ -113,6 +113,12 @@ class _View(FittedKernel):
         self._parts[0]._accept(A[:, self._columns])
         return A
 
+    def accuracy(self) -> tuple[float, float]:
+        return self._parts[0].accuracy()
+
+    def feature_error(self) -> float:
+        return self._parts[0].feature_error()
+
     def _own(self, A: Any) -> Array:
         return self._parts[0]._own(A[:, self._columns])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -14,6 +15,7 @@ from mmcopt.errors import DataError
 Array = NDArray[np.float64]
 _BLOCK, STRIP = 1024, 16  # rows worked on at a time, in memory and in the cache
 _EXACT, _SAMPLE = 10_000, 5_000  # largest n for an exact dmax; rows sampled beyond it
+LEVEL = 0.01  # of the largest squared norm: distances below it lose digits by products
 
 
 def chunks(n: int) -> Iterator[tuple[int, int]]:
@@ -33,11 +35,24 @@ def squares(P: Any) -> Array:
     return cast(Array, np.einsum("ij,ij->i", P, P))
 
 
-def distances(metric: str, P: Any, Q: Any, q: Array) -> Array:
-    """Return the squared l2, or the l1, distances between the rows of P and Q; q = |Q|^2."""
-    if metric == "l1":
-        from scipy.spatial.distance import cdist
-        return cast(Array, cdist(P, Q, "cityblock"))
+def differences(metric: str, P: Any, Q: Any) -> Array:
+    """Return the squared l2, or the l1, distances from the differences of rows: to all digits."""
+    from scipy.spatial.distance import cdist
+
+    name = {"l1": "cityblock", "l2": "sqeuclidean"}[metric]
+    if not checks.is_sparse(P):
+        return cast(Array, cdist(P, Q, name))
+    D = np.zeros((P.shape[0], Q.shape[0]))
+    P, Q = P.tocsc(), Q.tocsc()
+    used = np.flatnonzero(np.diff(P.indptr) + np.diff(Q.indptr))
+    for s in range(0, used.size, STRIP):  # a few columns made dense at a time
+        part = used[s:s + STRIP]
+        D += cdist(P[:, part].toarray(), Q[:, part].toarray(), name)
+    return D
+
+
+def distances(P: Any, Q: Any, q: Array) -> Array:
+    """Return the squared l2 distances between the rows of P and Q by products; q = |Q|^2."""
     D, p = dot(P, Q), squares(P)
     for s in range(0, len(D), STRIP):  # a strip of rows that stays in the cache
         strip = D[s:s + STRIP]
@@ -68,6 +83,24 @@ class Data:
             return A if checks.is_sparse(A) else type(self.X)(A)
         return A.toarray() if checks.is_sparse(A) else A
 
+    @functools.cached_property
+    def rest(self) -> Array:
+        """Return what `mean` has lost of the mean of dense rows, which counts far from zero."""
+        return cast(Array, sum((self.X[s:t] - self.mean).sum(axis=0)
+                               for s, t in chunks(self.n)) / self.n)
+
+    @functools.cached_property
+    def radius(self) -> float:
+        """Return the largest squared norm of a row, the mean taken away from dense ones."""
+        blocks = (self.X[s:t].astype(np.float64) for s, t in chunks(self.n))
+        return max(float(squares(A if self.sparse else A - self.mean).max()) for A in blocks)
+
+    @functools.cached_property
+    def largest(self) -> float:
+        """Return the largest squared norm of a row as it is."""
+        return max(float(squares(self.X[s:t].astype(np.float64)).max())
+                   for s, t in chunks(self.n))
+
     def diameter(self, metric: str) -> float:
         """Return the largest distance, exact up to 10,000 rows and of a sample beyond."""
         if metric not in self._diameter:
@@ -85,6 +118,11 @@ class Data:
     def _farthest(self, X: Any, metric: str) -> float:
         P = X.astype(np.float64) if self.sparse else X - self.mean
         p = squares(P)
-        best = max(float(distances(metric, P[s:t], P[s:], p[s:]).max())
-                   for s, t in chunks(P.shape[0]))
-        return float(np.sqrt(best)) if metric == "l2" else best
+        if metric == "l1":
+            return max(float(differences(metric, P[s:t], P[s:]).max())
+                       for s, t in chunks(P.shape[0]))
+        best = max(float(distances(P[s:t], P[s:], p[s:]).max()) for s, t in chunks(P.shape[0]))
+        if best < LEVEL * float(p.max()):  # rows that are far out and close together
+            best = max(float(differences(metric, P[s:t], P[s:]).max())
+                       for s, t in chunks(P.shape[0]))
+        return float(np.sqrt(best))

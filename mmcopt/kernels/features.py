@@ -39,18 +39,22 @@ class Features:
         if center:
             mean = np.asarray(self.X.mean(axis=0, dtype=np.float64)).ravel()
         self.mean, self.scale = mean, 1.0
+        self.rest = np.zeros(self.d)  # what the mean has lost of its digits, far from zero
         if self.sparse:
             raw = float(self.X.multiply(self.X).sum()) / self.n
             square, rounding = raw - float(mean @ mean), 8 * UNIT * self.n * raw
         else:
             self.X = np.subtract(X, mean, dtype=np.float64, order="C")
+            if center:
+                self.rest = self.X.mean(axis=0)
+                self.X -= self.rest
             square = float(np.vdot(self.X, self.X)) / self.n
             raw = square + float(mean @ mean)
             rounding = 8 * (UNIT * self.n)**2 * raw
         if normalize:
-            if not square > max(rounding, 1e-300):
-                raise DataError(f"{owner}: all samples are equal, so there is nothing to normalise "
-                                "and nothing to cluster; check for constant columns.")
+            if not square > rounding:
+                raise DataError(f"{owner}: all samples are equal to rounding, so there is nothing "
+                                "to normalise and nothing to cluster; check for constant columns.")
             self.scale = 1.0 / np.sqrt(square)
         if not self.sparse:
             self.X *= self.scale
@@ -103,6 +107,14 @@ class Features:
         return self.scale * np.sqrt(squares) + np.abs(self.shift) * np.sqrt(self.n)
 
     @functools.cached_property
+    def longest(self) -> float:
+        """The squared length of the longest row, or more."""
+        if not self.sparse:
+            return float(np.einsum("ij,ij->i", self.X, self.X).max())
+        own = float(np.asarray(self.X.multiply(self.X).sum(axis=1)).max())
+        return float((self.scale * np.sqrt(own) + np.linalg.norm(self.shift))**2)
+
+    @functools.cached_property
     def products(self) -> Floats:
         """All inner products of rows, (n, n)."""
         require_memory(8.0 * self.n**2, f"all products of {self.n} rows", "use fewer samples.")
@@ -121,7 +133,8 @@ class Features:
             raise DataError(f"X has {A.shape[1]} features, but {self.owner} is expecting {known} "
                             "features as input.")
         A = A.toarray() if is_sparse(A) else A
-        return self._biased(self.scale * (np.asarray(A, dtype=np.float64) - self.mean[:known]))
+        rows = np.asarray(A, dtype=np.float64) - self.mean[:known] - self.rest[:known]
+        return self._biased(self.scale * rows)
 
     def _biased(self, rows: Floats) -> Floats:
         """Rows with the bias behind them."""
@@ -163,6 +176,11 @@ class StackedFeatures(Features):
     def lengths(self) -> Floats:
         """Those of the columns of all parts."""
         return np.concatenate([part.lengths for part in self.parts])
+
+    @functools.cached_property
+    def longest(self) -> float:
+        """The squared length of the longest row, or more."""
+        return sum(part.longest for part in self.parts)
 
     def new(self, X: Any) -> Floats:
         return np.hstack([part.new(X) for part in self.parts])

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mmcopt import checks
 from mmcopt.errors import DataError
-from mmcopt.kernels.data import STRIP, Data, chunks, distances, dot, squares
+from mmcopt.kernels.data import STRIP, Data, chunks, differences, distances, dot, squares
 from mmcopt.kernels.descriptions import (
     Centered,
     Cosine,
@@ -28,8 +28,12 @@ from mmcopt.kernels.descriptions import (
     fits,
     fitted,
 )
+from mmcopt.linalg import UNIT
 
 Array = NDArray[np.float64]
+CHEAP = 1e8  # operations up to which distances are computed from differences whatever it brings
+RANGE = 300.0  # decimal exponents of entries of a kernel
+FAR = 900.0  # gamma |x - mean|^2 from which products lose digits of distances that count
 _TEX = {"x'z": r"x^\top z", "|x-z|": r"\|x-z\|", "|x| |z|": r"\|x\| \|z\|", "exp": r"\exp",
         "dmax": r"d_{\max}", "center": r"\mathrm{center}", "normalize": r"\mathrm{normalize}",
         "nystroem": r"\mathrm{nystroem}", "cholesky": r"\mathrm{cholesky}", " * ": r" \cdot "}
@@ -93,6 +97,22 @@ class FittedKernel:
         """Return the features (m, r) of new rows, or None when `features` is None."""
         A = self._accept(self._data.rows(X_new))
         return self._mapped(A) if self.explicit else None
+
+    def accuracy(self) -> tuple[float, float]:
+        """Return bounds on the rounding of an entry of the training kernel, and on an entry.
+
+        To first order in the unit round-off. A common error of all entries of a row or column, as
+        of a mean that is taken away, is left out of what is centred: centring takes it away again.
+        Of an approximation, such as by landmarks, the features as computed are the kernel.
+        """
+        largest = float(np.abs(self.diagonal()).max())
+        count = self.feature_count if self.explicit else self.n
+        return ((float(count or 1) + 2.0) * UNIT * largest
+                + 2.0 * np.sqrt(largest) * self.feature_error()), largest
+
+    def feature_error(self) -> float:
+        """Return a bound on the error of a row of features, beyond the rounding of its entries."""
+        return 0.0
 
     def rows(self, index: Any, columns: Any = slice(None)) -> Array:
         """Return some rows of the training kernel, or of some of its columns."""
@@ -188,7 +208,34 @@ class _Leaf(FittedKernel):
         self.explicit = (isinstance(kernel, Linear | Cosine) and not data.sparse
                           and data.d < data.n)
         self._gamma = self._rate(kernel, data) if self._metric else 0.0
+        self._apart = self._metric == "l1" or (self._metric == "l2" and (
+            float(data.n) ** 2 * data.d <= CHEAP * (0.01 if data.sparse else 1.0)
+            or self._gamma * data.radius >= FAR))
         self._accept(data.X)
+        if isinstance(kernel, Polynomial):
+            self._require_range(kernel)
+
+    def _require_range(self, kernel: Polynomial) -> None:
+        """Refuse rows of which the power is no float."""
+        size, power = self._data.largest + abs(kernel.coef0), kernel.degree
+        exponent = power * float(np.log10(size)) if size > 0.0 else 0.0
+        if abs(exponent) > RANGE:
+            raise DataError(f"{self._data.owner}: the kernel {self.kernel!r} of rows of length "
+                            f"{np.sqrt(self._data.largest):.3g} has entries of about "
+                            f"1e{exponent:.0f}, which {'over' if exponent > 0 else 'under'}flow; "
+                            f"divide X by {np.sqrt(self._data.largest):.0e}.")
+
+    def accuracy(self) -> tuple[float, float]:
+        kernel, d = self.kernel, self._data.d
+        if self._metric:  # x e^-x <= .37, and gamma itself is rounded
+            products = 0.0 if self._apart else 4 * self._gamma * self._data.radius
+            return UNIT * (1 + 0.37 * (3 * d + 14) + (d + 6) * products), 1.0
+        if isinstance(kernel, Cosine):
+            return UNIT * (2 * d + 6), 1.0
+        size, power = self._data.largest, 1
+        if isinstance(kernel, Polynomial):
+            size, power = size + abs(kernel.coef0), kernel.degree
+        return power * (d + 4) * UNIT * size**power, size**power
 
     def _rate(self, kernel: Any, data: Data) -> float:
         """Gamma of a Gaussian or Laplacian kernel, however it was given."""
@@ -209,12 +256,15 @@ class _Leaf(FittedKernel):
 
     def _map(self, A: Any) -> Any:
         A = A.astype(np.float64, copy=False)
-        if self._metric and not self._data.sparse:
+        if self._metric and not self._data.sparse and not self._apart:
             return A - self._data.mean
         if isinstance(self.kernel, Cosine):
             scale = 1 / np.sqrt(squares(A))[:, None]
             return A.multiply(scale).tocsr() if self._data.sparse else A * scale
         return A
+
+    def feature_error(self) -> float:
+        return (self._data.d + 4) * UNIT if isinstance(self.kernel, Cosine) else 0.0
 
     def _own(self, A: Any) -> Array:
         if self._metric or isinstance(self.kernel, Cosine):
@@ -242,11 +292,12 @@ class _Leaf(FittedKernel):
 
     def _block(self, P: Any, Q: Any, q: Array) -> Array:
         if self._metric:
-            K = distances(self._metric, P, Q, q)
-            for s in range(0, len(K), STRIP):
-                strip = K[s:s + STRIP]
-                strip *= -self._gamma
-                np.exp(strip, out=strip)
+            K = differences(self._metric, P, Q) if self._apart else distances(P, Q, q)
+            with np.errstate(over="ignore", under="ignore"):  # far apart is 0
+                for s in range(0, len(K), STRIP):
+                    strip = K[s:s + STRIP]
+                    strip *= -self._gamma
+                    np.exp(strip, out=strip)
             return K
         K = dot(P, Q)
         if isinstance(self.kernel, Polynomial):
@@ -281,6 +332,11 @@ class _Given(FittedKernel):
         root = V * np.sqrt(np.maximum(w, 0.0))
         return np.asarray(root @ root.T)
 
+    def accuracy(self) -> tuple[float, float]:
+        largest = max(abs(float(self._data.X.max())), abs(float(self._data.X.min())))
+        clipped = 8 * self.n * UNIT * largest if cast(Precomputed, self.kernel).clip else 0.0
+        return clipped, largest
+
     def _own(self, A: Any) -> Array:
         raise DataError(f"{self._data.owner}: rows of a precomputed kernel do not hold k(x, x) of "
                         "new samples, which this needs; use a kernel of features.")
@@ -297,6 +353,15 @@ class _Pair(FittedKernel):
         super().__init__(kernel, data)
         self.explicit &= isinstance(kernel, Sum)
         self._join: Any = np.add if isinstance(kernel, Sum) else np.multiply
+
+    def accuracy(self) -> tuple[float, float]:
+        (e, a), (f, b) = (part.accuracy() for part in self._parts)
+        if isinstance(self.kernel, Sum):
+            return e + f + UNIT * (a + b), a + b
+        return e * b + f * a + UNIT * a * b, a * b
+
+    def feature_error(self) -> float:
+        return sum(part.feature_error() for part in self._parts)
 
     def _map(self, A: Any) -> Array:
         return np.hstack([part._map(A) for part in self._parts])
@@ -315,6 +380,17 @@ class _Affine(FittedKernel):
     """Scaled, centred or normalised: c (K_ij - h_i - h_j), or the features sqrt(c) (F - h)."""
 
     _learned: tuple[Any, float, float] | None = None
+    _rest: Any = 0.0  # what the mean of features has lost of its digits, far from zero
+
+    def __init__(self, kernel: Any, data: Data) -> None:
+        super().__init__(kernel, data)
+        # The linear kernel of centred rows keeps the digits that K_ij - h_i - h_j loses.
+        self._plain = isinstance(kernel, Centered) and isinstance(kernel.inner, Linear) \
+            and not data.sparse and not self.explicit
+
+    def _moved(self, A: Any) -> Array:
+        """Rows less the mean of the training rows."""
+        return np.asarray(A, dtype=np.float64) - self._data.mean - self._data.rest
 
     def _learn(self, T: Array | None = None) -> tuple[Any, float, float]:
         """Return h, half the mean of K, and c, from the inner training features or matrix T."""
@@ -332,18 +408,42 @@ class _Affine(FittedKernel):
                 self._learned = 0.0, 0.0, self.n / trace
             else:
                 mean = T.mean(axis=0 if explicit else 1)
+                if explicit:
+                    self._rest = (T - mean).mean(axis=0)
                 half = 0.0 if explicit else float(mean.mean() / 2)
                 self._learned = mean - half, half, 1.0
         return self._learned
 
+    def accuracy(self) -> tuple[float, float]:
+        if self.explicit and isinstance(self.kernel, Centered):  # before its entries cancel
+            return super().accuracy()
+        if self._plain:
+            largest = max(float(squares(self._moved(self._data.X[s:t])).max())
+                          for s, t in chunks(self.n))
+            return (self._data.d + 4) * UNIT * largest, largest
+        error, size = self._parts[0].accuracy()
+        c = self._learn()[2]
+        if isinstance(self.kernel, Centered):
+            return error + (2 * np.log2(self.n) + 8) * UNIT * size, 4 * size
+        if isinstance(self.kernel, Normalized):  # the trace has the error of its entries
+            error += (error * c + 4 * UNIT) * size
+        return c * error + 2 * UNIT * c * size, c * size
+
+    def feature_error(self) -> float:
+        error = 2.0 * float(np.sqrt(self._learn()[2])) * self._parts[0].feature_error()
+        if isinstance(self.kernel, Centered):
+            return error
+        return error + 2.0 * UNIT * float(np.sqrt(squares(self.features()).max()))
+
     def _map(self, A: Any) -> Any:
         h, _, c = self._learn()
-        return (self._parts[0]._map(A) - h) * np.sqrt(c)
+        return (self._parts[0]._map(A) - h - self._rest) * np.sqrt(c)
 
     def _features(self) -> Array:
         F = self._parts[0]._features()
         h, _, c = self._learn(F)
         F -= h
+        F -= self._rest
         F *= np.sqrt(c)
         return F
 
@@ -359,6 +459,9 @@ class _Affine(FittedKernel):
     def matrix(self) -> Array:
         if self.explicit:
             return super().matrix()
+        if self._plain:
+            F = self._moved(self._data.X)
+            return _mirror(self.n, lambda s, t: F[s:t] @ F[s:].T)
         K = self._parts[0].matrix()
         h, _, c = self._learn(K)
         for s, t in chunks(self.n):
@@ -368,6 +471,8 @@ class _Affine(FittedKernel):
         return K
 
     def _cross(self, A: Any, R: Any, own: bool) -> Array:
+        if self._plain:
+            return np.asarray(self._moved(A) @ self._moved(self._data.X[R]).T)
         h, half, c = self._learn()
         if not isinstance(self.kernel, Centered):
             K = self._parts[0]._rows(A, R, own)

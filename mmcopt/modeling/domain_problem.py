@@ -23,6 +23,7 @@ class KernelDomain(Formulation):
     ``C`` weighs the mean of the losses, in which a sample counts by its share of ``sample_weight``.
     """
 
+    negligible = 0.0
     n_clusters: int = 2
     weighs: ClassVar[Rule]  # what C may be
 

@@ -17,6 +17,7 @@ from mmcopt.capabilities import Capability, LabelQuadratic
 from mmcopt.checks import check_keywords, encode_labels, is_sparse
 from mmcopt.errors import DataError, IncompatibleError, ParameterError
 from mmcopt.registry import register_formulation
+from mmcopt.tolerances import LOST
 from mmcopt.types import Floats, Ints, Labels, Samples
 
 C = TypeVar("C", bound=Capability)
@@ -82,6 +83,7 @@ class Formulation(ABC):
 
     paper: ClassVar[str] = ""
     default_solver: ClassVar[str] = ""
+    negligible: ClassVar[float] = 1e-10  # what counts as an objective of 0; 0 where none can be
 
     n: int
     n_clusters: int
@@ -142,6 +144,25 @@ class Formulation(ABC):
     @abstractmethod
     def labels(self, point: Any) -> Ints:
         """Return the cluster of each sample at a point."""
+
+    def uncertainty(self, point: Any) -> float:
+        """How far rounding may have taken the objective of a point from that of the exact data.
+
+        To first order. What it leaves in doubt is shown beside the objective, taken off bounds, and
+        allowed by `verify`; problems in which it leaves too much in doubt are refused.
+        """
+        return 0.0
+
+    def rough_words(self) -> str:
+        """What to change where rounding leaves too much of an objective in doubt, as a clause."""
+        return "rounding leaves no digit of the objective; rescale the data"
+
+    def settled(self, point: Any) -> float:
+        """The objective of a point, refused where rounding leaves too much of it in doubt."""
+        value = self.objective(point)
+        if self.uncertainty(point) > LOST * abs(value):
+            raise ParameterError(f"{type(self).__name__}: {self.rough_words()}.")
+        return value
 
     def agrees(self, point: Any, labels: Ints) -> bool:
         """Whether labels are those of a point, up to what the rounding of scores may decide."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt.errors import DataError, IncompatibleError
-from mmcopt.tolerances import FEASIBLE
+from mmcopt.tolerances import FEASIBLE, SHOWN
 from mmcopt.types import Ints, Path, Samples
 
 
@@ -160,13 +160,22 @@ class Result:
         gap = self.absolute_gap
         return None if gap is None else gap / max(abs(self.objective), 1e-10)
 
+    def proves(self, tol: float) -> bool:
+        """Whether a certificate closes the gap to ``tol`` of the objective, in whatever units.
+
+        No bound above the objective does: one of the two is wrong.
+        """
+        gap, size = self.absolute_gap, max(abs(self.objective), self.formulation.negligible)
+        return gap is not None and 0.0 <= gap <= tol * size and self.certificate is not None
+
     @property
     def closed(self) -> float | None:
         """Share of the way from the trivial bound to the objective that the bound has closed."""
         if self.lower_bound is None or self.trivial_bound is None or not self.feasible:
             return None
         span = self.objective - self.trivial_bound
-        return 1.0 if span <= 0 else (self.lower_bound - self.trivial_bound) / span
+        share = 1.0 if span <= 0 else (self.lower_bound - self.trivial_bound) / span
+        return min(1.0, max(0.0, share))
 
     def predict(self, X: Samples) -> Any:
         """Clusters of new samples."""
@@ -225,10 +234,15 @@ class Result:
 
         return draw(self, kind, ax)
 
+    def _doubt(self) -> str:
+        """What rounding leaves in doubt of the digits that are shown."""
+        doubt = self.formulation.uncertainty(self.point)
+        return f" +- {doubt:.1g}" if doubt > SHOWN * abs(self.objective) else ""
+
     def summary(self) -> str:
         """One line: solver, problem, status, objective, bound and gap, steps, seconds."""
         parts = [f"{self.solver} on {type(self.formulation).__name__}: {self.status}",
-                 f"objective {self.objective:.6g}"]
+                 f"objective {self.objective:.6g}{self._doubt()}"]
         if not self.feasible:
             parts.append(f"violation {self.violation:g} (infeasible: no gap)")
         elif self.lower_bound is None:

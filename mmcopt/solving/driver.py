@@ -234,8 +234,9 @@ def _finish(problem: Any, solver: Solver, runs: list[Run], gap_tol: float,
             attach: _Bound) -> Result:
     """Judge the best run by the formulation's own objective, attach the bound, and name the end."""
     best = min(runs, key=lambda r: r.value)
-    objective = problem.objective(best.point)
-    allowed = AGREEMENT * max(1e-10, abs(objective)) + solver.drift(problem, objective)
+    objective = problem.settled(best.point)
+    allowed = AGREEMENT * max(problem.negligible, abs(objective)) \
+        + solver.drift(problem, objective) + problem.uncertainty(best.point)
     if abs(objective - best.value) > allowed:
         raise BackendError(f"{type(solver).__name__} reports {best.value!r} for a point whose "
                            f"objective is {objective!r}; its bookkeeping is wrong.")
@@ -247,7 +248,7 @@ def _finish(problem: Any, solver: Solver, runs: list[Run], gap_tol: float,
     proof = solver.certificate(problem, best)
     if attach.any or proof is not None:
         result = cheap_bound(result, proof, eigenvalue=attach.eigenvalue)
-    if result.gap is not None and result.gap <= gap_tol and result.certificate is not None:
+    if result.proves(gap_tol):
         result = replace(result, status=Status.CERTIFIED)
     caution = problem.caution(best.point, labels, objective)
     if caution is not None:

@@ -195,4 +195,5 @@ class LabelSearch(Solver):
         """Rounding of sums of n terms in the working precision, as they come on average."""
         lq = f.offer(LabelQuadratic)
         unit = float(np.finfo(lq.dtype).eps)
-        return unit * float(np.sqrt(lq.n)) * (abs(lq.constant) + abs(lq.constant - objective))
+        size = abs(lq.constant) + abs(lq.constant - objective)
+        return unit * float(np.sqrt(lq.n)) * size + super().drift(f, objective)

@@ -283,7 +283,7 @@ def _end(climb: _Climb, broken: str) -> ClimbEnd:
 def _closed(result: Result, message: str) -> Result:
     """CERTIFIED when the gap is closed."""
     status = result.status
-    if result.gap is not None and result.gap <= CERTIFIED_GAP:
+    if result.proves(CERTIFIED_GAP):
         status = Status.CERTIFIED
         message = message or status.value
     return replace(result, status=status, message=message or result.message)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from mmcopt.capabilities import Capability
+from mmcopt.capabilities import Capability, LabelQuadratic
 from mmcopt.checks import check_fields, check_keywords
+from mmcopt.linalg import UNIT
 from mmcopt.modeling import Formulation
 from mmcopt.modeling.result import Certificate, Result, Status
 from mmcopt.registry import register_solver
@@ -94,8 +95,15 @@ class Solver(ABC):
         return None
 
     def drift(self, f: Any, objective: float) -> float:
-        """How far rounding may take the solver's own value of a point from its objective."""
-        return 0.0
+        """How far rounding may take the solver's own value of a point from its objective.
+
+        Of label problems: that of W, and of sums over its rows.
+        """
+        lq = f.offer(LabelQuadratic) if LabelQuadratic in self.needs else None
+        if lq is None:
+            return 0.0
+        size = abs(lq.constant) + abs(lq.constant - objective)
+        return objective - lq.safe(objective) + (lq.n + 8) * UNIT * size
 
     def certificate(self, f: Any, run: Run) -> Certificate | None:
         """A bound that the best run has proved, or None to take the cheap ones."""

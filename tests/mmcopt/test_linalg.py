@@ -66,3 +66,25 @@ def test_mirroring_copies_the_lower_triangle():
     A = RNG.standard_normal((1100, 1100))
     expected = np.tril(A) + np.tril(A, -1).T
     assert np.array_equal(linalg.mirror_lower(A), expected)
+
+
+def test_one_eigenvalue_is_found_where_almost_all_are_equal(monkeypatch):
+    import scipy.linalg
+
+    def failing(*args, **options):
+        raise np.linalg.LinAlgError("Internal Error.")
+
+    K = np.diag([1.0, 2.0, 5.0])
+    monkeypatch.setattr(scipy.linalg, "eigh", failing)
+    assert linalg.largest_eigenvalue(K) == 5.0 and linalg.smallest_eigenvalue(K) == 1.0
+    value, vector = linalg.leading_dense(K)
+    assert value == 5.0 and np.abs(vector).tolist() == [0.0, 0.0, 1.0]
+
+
+def test_the_largest_row_sum_is_no_less_than_the_spectral_norm():
+    rng = np.random.default_rng(0)
+    for n in (1, 3, 700):
+        A = rng.standard_normal((n, n))
+        A += A.T
+        assert linalg.row_sum_norm(A) == pytest.approx(np.abs(A).sum(axis=1).max())
+        assert linalg.row_sum_norm(A) >= np.linalg.norm(A, 2) * (1 - 1e-12)

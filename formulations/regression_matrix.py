@@ -1,0 +1,224 @@
+"""What a ridge regression leaves of its targets, computed so that no digits are lost.
+
+With K the kernel and R = K (K + lam I)^-1, the loss of targets p is p'(I - R)p, and I - R =
+lam (K + lam I)^-1 = B. At small lam R is almost I and B next to nothing, so B comes first and R
+from it. A centred K has K1 = 0: B is then taken on the vectors of sum zero, where K + lam I + s J/n
+has the same inverse for any s.
+
+An error E of K, in its entries or as the backward error of a factorisation, turns z'Bz into
+z'Bz - lam z'G E G z + ..., G = (K + lam I)^-1, which changes it by the share |E| |G| at most.
+That share is what `rounding` holds; where it exceeds `LOST` there is nothing to compute.
+"""
+
+from __future__ import annotations
+
+import functools
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mmcopt.capabilities.matrices import Dense, LowRank, Symmetric
+from mmcopt.errors import BackendError, ParameterError
+from mmcopt.linalg import UNIT, row_sum_norm, spd_inverse
+from mmcopt.tolerances import LOST
+from mmcopt.types import Floats
+
+FADED = 1e20  # lam over the mean diagonal of the kernel, from which R is nothing but rounding
+LARGE = 1e6  # the same ratio from which R is K G, since I - lam G would lose the digits of R
+SMALL = 1e-4  # and that below which a factor is made without the squares of its features
+FEW_DIGITS = 1e-6  # of n: losses below it are summed from B, and not from what R leaves of n
+
+
+class RegressionMatrix(ABC):
+    """R = K (K + shift I)^-1 and what it leaves, of a kernel of n samples.
+
+    The `matrix` is R + flat J / n. ``named`` says how users know the shift: the name of the
+    parameter, and what one unit of it adds to the shift.
+    """
+
+    def __init__(self, owner: str, n: int, shift: float, named: tuple[str, float],
+                 centred: bool, flat: float) -> None:
+        self.owner, self.n, self.shift, self.centred = owner, n, shift, centred
+        self.named, self.flat = named, flat
+
+    @property
+    @abstractmethod
+    def rounding(self) -> tuple[float, float]:
+        """How far z'Bz may be from that of the exact data: a share, and what R adds for labels."""
+
+    @functools.cached_property
+    @abstractmethod
+    def matrix(self) -> Symmetric:
+        """R + flat J / n."""
+
+    @abstractmethod
+    def remains(self, Z: Floats) -> float:
+        """The sum of z'Bz over the columns of Z, to the digits that `rounding` says."""
+
+    def _require(self, mean: float, size: float, error: float, share: float) -> None:
+        """Refuse a shift at which nothing is left of B, or of R, but rounding.
+
+        ``mean`` and ``size`` are the mean and the largest diagonal entry of the kernel, ``error``
+        the norm of its error.
+        """
+        name, unit = self.named
+        value = self.shift / unit
+        if not share <= LOST:
+            least = max(error / LOST, self.shift * (1 + 1e-3)) / unit
+            raise ParameterError(
+                f"{self.owner}: {name} = {value:g} is too small for this kernel of {self.n} "
+                f"samples, whose entries reach {size:.3g}: their rounding alone could change the "
+                f"objective by {min(share, 1.0):.1%}; give a {name} of at least {least:.2g}, or "
+                "centre and rescale the data.")
+        if self.shift > FADED * mean:
+            raise ParameterError(
+                f"{self.owner}: {name} = {value:g} is too large for this kernel, whose mean "
+                f"diagonal entry is {mean:.3g}: all labels have the same objective to the last "
+                f"digit; give a {name} of at most {FADED * mean / unit:.2g}.")
+
+
+class DenseRegression(RegressionMatrix):
+    """Of a kernel matrix, by Cholesky or, where it is at hand, its ``spectrum``.
+
+    ``kernel`` makes the matrix, the error of an entry, and the size of entries as they were
+    computed, before a mean was taken away.
+    """
+
+    def __init__(self, owner: str, n: int, kernel: Callable[[], tuple[Floats, float, float]],
+                 shift: float, named: tuple[str, float], centred: bool, flat: float,
+                 spectrum: Callable[[], tuple[Floats, Floats]] | None) -> None:
+        super().__init__(owner, n, shift, named, centred, flat)
+        self.kernel, self.spectrum = kernel, spectrum
+        self._share: float | None = None
+
+    @property
+    def rounding(self) -> tuple[float, float]:
+        if self._share is None:
+            self.matrix.dense()  # makes B, and with it the share
+        return float(self._share or 0.0), 4.0 * self.n * UNIT
+
+    @functools.cached_property
+    def matrix(self) -> Symmetric:
+        """R + flat J / n, built when its entries are asked for."""
+        return Dense(n=self.n, build=self._fitted)
+
+    @functools.cached_property
+    def _kept(self) -> Floats:
+        """B, for losses of so few digits that they cannot be had from R."""
+        return self._residual()
+
+    def remains(self, Z: Floats) -> float:
+        W, sums = self.matrix, Z.sum(axis=0)
+        flat = self.flat - 1.0 if self.centred else self.flat
+        value = float(np.sum(Z * Z) + flat * (sums @ sums) / self.n - W.association(Z))
+        if value > FEW_DIGITS * self.n * Z.shape[1]:
+            return value
+        if self.centred:
+            Z = Z - Z.mean(axis=0)
+        return max(0.0, float(np.sum(Z * (self._kept @ Z))))
+
+    def _fitted(self) -> Floats:
+        n, B, K = self.n, self._residual(), self.kernel()[0]
+        if self.shift >= LARGE * float(np.mean(np.diagonal(K))):
+            R = (K / self.shift) @ B
+            R = np.asarray((R + R.T) / 2) + self.flat / n
+        else:
+            B *= -1.0
+            R = B
+            R[np.diag_indices(n)] += 1.0
+            R += (self.flat - 1.0 if self.centred else self.flat) / n
+        return R
+
+    def _residual(self) -> Floats:
+        """B, in a new array."""
+        n, (K, entry, size) = self.n, self.kernel()
+        mean = float(np.mean(np.diagonal(K)))
+        level = mean if self.centred else 0.0
+        # Entries, and the backward error of a factorisation as it comes in practice.
+        norm = row_sum_norm(K)
+        error = n * entry + (8 + np.sqrt(n)) * UNIT * (norm + self.shift + level)
+        self._require(mean, size, error, 0.0)
+        if self.spectrum is not None:
+            w, V = self.spectrum()
+            least = float(w[0]) + self.shift
+            share = error / least if least > 0.0 else np.inf
+            self._require(mean, size, error, share)
+            root = V * np.sqrt(self.shift / (w + self.shift))
+            B = np.asarray(root @ root.T)
+            if self.centred:
+                rows = B.mean(axis=0)
+                B -= rows[:, None] + rows - rows.mean()
+        else:
+            A = K + level / n
+            A[np.diag_indices(n)] += self.shift
+            try:
+                B = spd_inverse(A)
+            except BackendError:
+                self._require(mean, size, error, np.inf)
+                raise
+            share = error * min(row_sum_norm(B), 1.0 / max(self.shift - error, 1e-300))
+            self._require(mean, size, error, share)
+            if self.centred:
+                B -= 1.0 / (self.shift + level) / n
+            B *= self.shift
+        self._share = share
+        return B
+
+
+class FactorRegression(RegressionMatrix):
+    """Of a kernel K = Phi Phi' with few features: R = Psi Psi'.
+
+    ``blur`` is the error of a row of features beyond the rounding of its entries.
+    """
+
+    def __init__(self, owner: str, Phi: Floats, blur: float, shift: float,
+                 named: tuple[str, float], centred: bool, flat: float) -> None:
+        from scipy.linalg import solve_triangular
+
+        n, r = Phi.shape
+        super().__init__(owner, n, shift, named, centred, flat)
+        self.Phi = Phi
+        square = float(np.sum(Phi * Phi))
+        length = np.sqrt(square)
+        # |p - Phi w|^2 + shift |w|^2 changes by 2 |p - Phi w| |E| |w| when Phi changes by E.
+        error = 2 * ((r + 10) * UNIT * length + np.sqrt(n) * blur)
+        share = error / np.sqrt(shift)
+        most = float(np.einsum("ij,ij->i", Phi, Phi).max())
+        self._require(square / n, most, LOST * (error / LOST) ** 2, share)
+        if shift < SMALL * square:
+            tall = np.vstack([Phi, np.sqrt(shift) * np.eye(r)])
+            self.root: Floats = np.asarray(np.linalg.qr(tall, mode="r"))
+            factor = 4 * length / np.sqrt(shift)
+        else:
+            gram = Phi.T @ Phi
+            gram[np.diag_indices(r)] += shift
+            self.root, factor = np.linalg.cholesky(gram).T, square / shift
+        # Not in place: Phi is kept, and shared by problems at other lam.
+        self.Psi = np.asarray(solve_triangular(self.root, Phi.T, trans="T").T)
+        self._rounding = share, n * (r + 8) * UNIT * max(1.0, factor)
+
+    @property
+    def rounding(self) -> tuple[float, float]:
+        return self._rounding
+
+    @functools.cached_property
+    def matrix(self) -> Symmetric:
+        """R + flat J / n as a factor."""
+        if not self.flat:
+            return LowRank(self.Psi)
+        return LowRank(np.hstack([self.Psi, np.full((self.n, 1), np.sqrt(self.flat / self.n))]))
+
+    def remains(self, Z: Floats) -> float:
+        from scipy.linalg import solve_triangular
+
+        if self.centred:
+            Z = Z - Z.mean(axis=0)
+        # Next to the best w the loss is flat, so that an error of w counts squared; one correction
+        # makes up for the digits that Psi has lost.
+        w: Any = solve_triangular(self.root, self.Psi.T @ Z)
+        slope = self.Phi.T @ (Z - self.Phi @ w) - self.shift * w
+        w += solve_triangular(self.root, solve_triangular(self.root, slope, trans="T"))
+        rest = Z - self.Phi @ w
+        return float(np.sum(rest * rest) + self.shift * np.sum(w * w))
