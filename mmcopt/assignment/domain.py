@@ -65,7 +65,7 @@ class Domain:
             places, shift, gamma = _dense(problem), 0.0, None
         else:
             places = np.ascontiguousarray(gaussian.XT.T)
-            shift, gamma = np.asarray(problem.X).mean(axis=0, dtype=np.float64), gaussian.gamma
+            shift, gamma = np.asarray(problem.X[0], dtype=np.float64) - places[0], gaussian.gamma
         f = np.asarray(problem.scores(a)) - 1.0
         return cls(problem, a, f, places, shift, gamma, np.flatnonzero(a))
 

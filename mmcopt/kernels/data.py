@@ -39,7 +39,7 @@ def differences(metric: str, P: Any, Q: Any) -> Array:
     """Return the squared l2, or the l1, distances from the differences of rows: to all digits."""
     from scipy.spatial.distance import cdist
 
-    name = {"l1": "cityblock", "l2": "sqeuclidean"}[metric]
+    name: Any = {"l1": "cityblock", "l2": "sqeuclidean"}[metric]
     if not checks.is_sparse(P):
         return cast(Array, cdist(P, Q, name))
     D = np.zeros((P.shape[0], Q.shape[0]))

@@ -165,6 +165,7 @@ def test_closed_stays_between_nothing_and_all(lower, closed):
     assert result.closed == closed
 
 
+@pytest.mark.filterwarnings("ignore:.*the domain is empty")
 def test_small_units_prove_nothing_by_themselves():
     X = np.random.default_rng(0).standard_normal((9, 2))
     result = mm.solve(mm.formulations.OneClassHinge(X, C=1e-165, kernel=Gaussian(gamma=1.0)),

@@ -75,8 +75,9 @@ def test_text_and_sparse_data_are_refused_in_words():
 
 def test_large_finite_values_are_not_taken_for_infinite():
     with np.errstate(over="ignore"):
-        X = np.full((4, 2), 1e308)
-    assert data_matrix(X, owner="F").shape == (4, 2)
+        X = np.full((4, 2), 1e308)  # their sum is infinite
+    with pytest.raises(DataError, match="reach 1e\\+308, and beyond 1e\\+150 their squares"):
+        data_matrix(X, owner="F")
 
 
 @pytest.mark.as_given
