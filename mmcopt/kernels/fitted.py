@@ -31,7 +31,7 @@ from mmcopt.kernels.descriptions import (
 from mmcopt.linalg import UNIT
 
 Array = NDArray[np.float64]
-CHEAP = 1e8  # operations up to which distances are computed from differences whatever it brings
+CHEAP = 1e7  # operations up to which distances are computed from differences whatever it brings
 RANGE = 300.0  # decimal exponents of entries of a kernel
 FAR = 900.0  # gamma |x - mean|^2 from which products lose digits of distances that count
 _TEX = {"x'z": r"x^\top z", "|x-z|": r"\|x-z\|", "|x| |z|": r"\|x\| \|z\|", "exp": r"\exp",
