@@ -422,9 +422,9 @@ class _Affine(FittedKernel):
                           for s, t in chunks(self.n))
             return (self._data.d + 4) * UNIT * largest, largest
         error, size = self._parts[0].accuracy()
-        c = self._learn()[2]
         if isinstance(self.kernel, Centered):
             return error + (2 * np.log2(self.n) + 8) * UNIT * size, 4 * size
+        c = self._learn()[2]
         if isinstance(self.kernel, Normalized):  # the trace has the error of its entries
             error += (error * c + 4 * UNIT) * size
         return c * error + 2 * UNIT * c * size, c * size
