@@ -75,6 +75,11 @@ class MarginProblem(Formulation):
         kernel = kernel.normalized() if self.normalize else kernel
         return KernelFeatures(kernel.fit(self.X, owner=owner), owner, self.bias)
 
+    @property
+    def magnitude(self) -> float:
+        """What all samples cost at W = 0, about."""
+        return min(1.0, self.scale)
+
     def share_features(self, other: MarginProblem) -> None:
         """Take over the features of a problem with the same data, kernel and scaling."""
         self._cache["features"] = other.features

@@ -127,6 +127,11 @@ class OneClassHinge(KernelDomain):
             known[key] = 1.0 / top if top > tiny else math.inf
         return float(known[key])
 
+    @property
+    def magnitude(self) -> float:
+        """What w = 0 costs."""
+        return min(1.0, self.C)
+
     def nu(self, point: Floats) -> float:
         """The nu of the same domain in scikit-learn's ``OneClassSVM``: sum_i a_i / C."""
         return float(self._point(point).sum() / self.C)

@@ -4,3 +4,4 @@ FEASIBLE = 1e-6  # violations up to this count as feasible
 CERTIFIED_GAP = 1e-4  # relative gap at which an answer counts as proved optimal
 RISE = 1e-10  # relative rise of the objective between two masters that counts as one
 LEVELS = 16  # steps between no curvature of a sample in a tree of margins and that of the root
+SAME = 1e-9  # relative: between a number that was claimed and the same computed again

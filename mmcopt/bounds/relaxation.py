@@ -23,6 +23,7 @@ from mmcopt.capabilities import Bounded, Capability, ConvexProgram, LabelQuadrat
 from mmcopt.errors import IncompatibleError, ParameterError
 from mmcopt.modeling import Formulation, cached
 from mmcopt.tables import human, spoken
+from mmcopt.tolerances import SAME
 from mmcopt.types import Floats, Ints
 
 
@@ -79,6 +80,11 @@ class Relaxation(Formulation):
         """A lower bound on the relaxed problem, for any duals whatever."""
 
     @property
+    def magnitude(self) -> float:
+        """That of the problem that is relaxed: the units are the same."""
+        return float(self.problem.magnitude)
+
+    @property
     def program(self) -> Any:
         """The `Program` in cvxpy, which relaxations that have one keep."""
         raise IncompatibleError(f"{type(self).__name__} has no cvxpy form.")
@@ -110,7 +116,7 @@ class Relaxation(Formulation):
             return False
         best = problem.objective(own)
         return problem.violation(labels) <= problem.violation(own) \
-            and problem.objective(labels) <= best + 1e-9 * (1 + abs(best))
+            and problem.objective(labels) <= best + SAME * (self.magnitude + abs(best))
 
     def offer(self, kind: type[Any]) -> Any:
         if kind is ConvexProgram and type(self).program is not Relaxation.program:

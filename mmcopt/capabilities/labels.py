@@ -17,6 +17,7 @@ from mmcopt.errors import DataError, InfeasibleError, ParameterError
 from mmcopt.linalg import largest_eigenvalue, smallest_eigenvalue, spd_inverse
 from mmcopt.types import Floats, Ints
 
+ROWS = 256  # of a matrix that are looked at together
 SINGLE_FROM = 1000  # nodes above which smoothed problems are made in the working precision
 
 
@@ -104,6 +105,24 @@ class LabelQuadratic(Capability):
     def trivial_bound(self) -> float | None:
         """A lower bound that needs no computation, or None."""
         return self.trivial() if callable(self.trivial) else self.trivial
+
+    @property
+    def mass(self) -> float:
+        """Bound on the sum of |W_ij|, to which the rounding of sums over W is relative."""
+        if "mass" not in self._memo:
+            Psi = self.matrix.factor()
+            if Psi is not None:
+                size = float(np.square(np.abs(Psi).sum(axis=0, dtype=np.float64)).sum())
+            else:
+                W = self.matrix.dense()
+                size = float(sum(np.abs(W[i:i + ROWS]).sum() for i in range(0, len(W), ROWS)))
+            self._memo["mass"] = size
+        return float(self._memo["mass"])
+
+    @property
+    def magnitude(self) -> float:
+        """What the terms of the objective come to, at the most."""
+        return abs(self.constant) + abs(self.scale) * self.mass
 
     @property
     def _memo(self) -> dict[Any, Any]:

@@ -200,6 +200,17 @@ class Formulation(ABC):
         """Scores of new samples, one column a cluster; of two clusters one column may do."""
         raise IncompatibleError(f"{type(self).__name__} gives no decision function.")
 
+    @property
+    def magnitude(self) -> float:
+        """What the terms of the objective come to, about, or 1 where that is more.
+
+        Rounding and tolerances are relative to it in problems whose units are small.
+        """
+        lq = self.offer(LabelQuadratic)
+        if lq is None or abs(lq.constant) >= 1.0:
+            return 1.0
+        return min(1.0, lq.magnitude)
+
     # ------------------------------------------------------------ convex relaxations
 
     def relaxations(self) -> Any:

@@ -12,8 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt.errors import DataError, IncompatibleError
-from mmcopt.tolerances import FEASIBLE
+from mmcopt.tolerances import CERTIFIED_GAP, FEASIBLE, SAME
 from mmcopt.types import Ints, Path, Samples
+
+
+SMALL = 1e-10  # objectives below it have their gap relative to it
 
 
 class Status(enum.Enum):
@@ -39,6 +42,10 @@ class ClimbEnd(enum.Enum):
     INTERRUPTED = "interrupted; this is the best bound so far"
     EXHAUSTED = "every level was climbed, and a gap is left"
     BROKEN = "a level broke down; what was proved by then stays"
+
+
+ADOPTED = "better labels were found while certifying, and adopted"
+KEPT = "better labels were found while certifying; they are in result.incumbent"
 
 
 class History:
@@ -120,7 +127,11 @@ class Report:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """An answer with its objective, its bound, and all that is needed to check both."""
+    """An answer with its objective, its bound, and all that is needed to check both.
+
+    What is claimed of the problem is derived from these fields or re-checked by `verify`. The
+    solver's name, ``seed``, ``timing``, ``history`` and which limit ended a run are its record.
+    """
 
     formulation: Any
     solver: str
@@ -141,6 +152,7 @@ class Result:
     ladder: tuple[Rung, ...] = ()
     climb_end: ClimbEnd | None = None
     adopted: bool = False  # whether the labels were found while certifying others
+    gap_tol: float = CERTIFIED_GAP  # relative gap at which the status is CERTIFIED
 
     @property
     def feasible(self) -> bool:
@@ -158,7 +170,7 @@ class Result:
     def gap(self) -> float | None:
         """The absolute gap over ``max(|objective|, 1e-10)``."""
         gap = self.absolute_gap
-        return None if gap is None else gap / max(abs(self.objective), 1e-10)
+        return None if gap is None else gap / max(abs(self.objective), SMALL)
 
     @property
     def closed(self) -> float | None:
@@ -166,7 +178,44 @@ class Result:
         if self.lower_bound is None or self.trivial_bound is None or not self.feasible:
             return None
         span = self.objective - self.trivial_bound
-        return 1.0 if span <= 0 else (self.lower_bound - self.trivial_bound) / span
+        if span <= 0.0:
+            return 1.0
+        return min(1.0, max(0.0, (self.lower_bound - self.trivial_bound) / span))
+
+    @property
+    def proved(self) -> bool:
+        """Whether the bound of a certificate closes the gap to ``gap_tol``.
+
+        A bound above the objective of a feasible point, by more than the rounding of both, proves
+        that one of the two is wrong, and nothing else. Objectives below 1e-10 are held against the
+        magnitude of the problem, so that small units do not close a gap.
+        """
+        gap, size = self.absolute_gap, abs(self.objective)
+        if gap is None or self.certificate is None:
+            return False
+        if size < SMALL:
+            size = max(size, SMALL * min(1.0, self.formulation.magnitude))
+        return not self.inverted and gap <= self.gap_tol * size
+
+    @property
+    def inverted(self) -> bool:
+        """Whether the bound lies above the objective by more than rounding explains.
+
+        A violation that still counts as feasible explains as much as ``gap_tol`` does.
+        """
+        gap = self.absolute_gap
+        if gap is None or gap >= 0.0:
+            return False
+        slack = SAME if self.violation == 0.0 else max(SAME, self.gap_tol)
+        size = abs(self.objective)
+        return -gap > slack * size and -gap > slack * (size + min(1.0, self.formulation.magnitude))
+
+    def settled(self, message: str = "", caution: str | None = None) -> Result:
+        """The same result with the status that its gap gives, and the message that goes with it."""
+        status = Status.CERTIFIED if self.proved else self.status
+        if not message and (caution is not None or status is not self.status or not self.message):
+            message = status.value + ("" if caution is None else f"; {caution}")
+        return dataclasses.replace(self, status=status, message=message or self.message)
 
     def predict(self, X: Samples) -> Any:
         """Clusters of new samples."""
@@ -182,8 +231,8 @@ class Result:
         return np.asarray(self.formulation.decision_function(self.point, X))
 
     def verify(self) -> Report:
-        """Re-check objective, feasibility, bound and fingerprint in NumPy, without any solver."""
-        from mmcopt.bounds.certificates import verify
+        """Re-check every claim in NumPy, without any solver: see `mmcopt.bounds.verify`."""
+        from mmcopt.bounds.verification import verify
 
         return verify(self)
 
@@ -208,7 +257,7 @@ class Result:
                                         and best.lower_bound >= rest.lower_bound):
             return best
         return dataclasses.replace(best, lower_bound=rest.lower_bound,
-                                   certificate=rest.certificate)
+                                   certificate=rest.certificate).settled()
 
     def save(self, path: Path, *, data: bool = True) -> None:
         """Write everything to one .npz file without pickle; ``data=False`` leaves X out."""

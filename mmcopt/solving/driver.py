@@ -242,17 +242,14 @@ def _finish(problem: Any, solver: Solver, runs: list[Run], gap_tol: float,
     status = next((r.status for r in runs if r.status is not Status.CONVERGED), Status.CONVERGED)
     labels = problem.labels(best.point)
     result = Result(problem, repr_solver(solver), best.point, labels, objective,
-                    problem.violation(best.point), status, history=History(rows))
+                    problem.violation(best.point), status, history=History(rows), gap_tol=gap_tol)
     proof = solver.certificate(problem, best)
     if attach.any or proof is not None:
         result = cheap_bound(result, proof, eigenvalue=attach.eigenvalue)
-    if result.gap is not None and result.gap <= gap_tol and result.certificate is not None:
-        result = replace(result, status=Status.CERTIFIED)
     caution = problem.caution(best.point, labels, objective)
     if caution is not None:
         warnings.warn(f"{type(problem).__name__}: {caution}", MMCWarning, stacklevel=3)
-    return replace(result, message=result.status.value + ("" if caution is None else
-                                                          f"; {caution}"))
+    return result.settled(caution=caution)
 
 
 def repr_solver(solver: Solver) -> str:

@@ -20,7 +20,7 @@ from mmcopt.bounds.certificates import certified, cheap_bound, evaluate
 from mmcopt.capabilities import KernelMargin, LabelQuadratic, LiftedMargin
 from mmcopt.errors import BackendError, ResourceError
 from mmcopt.modeling import Formulation
-from mmcopt.modeling.result import ClimbEnd, Result, Rung, Status
+from mmcopt.modeling.result import ADOPTED, KEPT, ClimbEnd, Result, Rung, Status
 from mmcopt.solving.driver import solve
 from mmcopt.solving.pairing import resolve_solver
 from mmcopt.tolerances import CERTIFIED_GAP, FEASIBLE
@@ -69,8 +69,10 @@ class _Climb:
     def record(self, level: str, lower: float | None = None) -> None:
         """Note what is known now, and tell whoever watches."""
         known = -math.inf if self.result.lower_bound is None else self.result.lower_bound
-        known = known if lower is None else max(known, lower)
-        rung = Rung(level, time.perf_counter() - self.began, known, self.value)
+        known, value = known if lower is None else max(known, lower), self.value
+        if self.rungs:  # what was known stays known
+            known, value = max(known, self.rungs[-1].lower), min(value, self.rungs[-1].upper)
+        rung = Rung(level, time.perf_counter() - self.began, known, value)
         self.rungs.append(rung)
         if self.watch is not None:
             self.watch(rung)
@@ -249,23 +251,32 @@ def _proved(climb: _Climb, solver: Any, kind: str, root: str) -> None:
 
 def _finished(climb: _Climb, improve: bool, broken: str) -> Result:
     """The result with its bound, ladder and status, and the better labels where there are any."""
-    end = _end(climb, broken)
-    result = replace(climb.result, ladder=tuple(climb.rungs), climb_end=end)
+    end, first = _end(climb, broken), climb.result
+    result = replace(first, ladder=_proved_rungs(climb), climb_end=end, adopted=False,
+                     gap_tol=max(first.gap_tol, CERTIFIED_GAP))
     f = result.formulation
     message = broken if broken else "" if end is ClimbEnd.CLOSED else end.value
-    if climb.labels is not result.point:
-        better = replace(result, point=climb.labels, labels=f.labels(climb.labels),
-                         violation=f.violation(climb.labels), incumbent=None, classes=None,
-                         objective=f.objective(climb.labels))
-        if result.classes is not None and len(result.classes) == f.n_clusters:
-            better = better.with_labels(result.classes)
-        if improve:
-            message = "better labels were found while certifying, and adopted"
-            result = replace(better, adopted=True)
-        else:
-            message = "better labels were found while certifying; they are in result.incumbent"
-            result = replace(result, incumbent=_closed(better, ""))
-    return _closed(result, message)
+    if climb.labels is result.point:
+        return result.settled(message)
+    better = replace(result, point=climb.labels, labels=f.labels(climb.labels),
+                     violation=f.violation(climb.labels), incumbent=None, classes=None, message="",
+                     objective=f.objective(climb.labels))
+    if result.classes is not None and len(result.classes) == f.n_clusters:
+        better = better.with_labels(result.classes)
+    if improve:
+        return replace(better, adopted=True).settled(ADOPTED)
+    alone = replace(better, ladder=(), climb_end=None)
+    return replace(result, incumbent=alone.settled()).settled(KEPT)
+
+
+def _proved_rungs(climb: _Climb) -> tuple[Rung, ...]:
+    """The rungs, none of them above what is proved or below what was found in the end.
+
+    While a solver runs its own numbers are shown; its dual point may prove a little less.
+    """
+    proved = -math.inf if climb.result.lower_bound is None else climb.result.lower_bound
+    return tuple(replace(rung, lower=min(rung.lower, proved), upper=max(rung.upper, climb.value))
+                 for rung in climb.rungs)
 
 
 def _end(climb: _Climb, broken: str) -> ClimbEnd:
@@ -276,15 +287,6 @@ def _end(climb: _Climb, broken: str) -> ClimbEnd:
     if climb.closed:
         return ClimbEnd.CLOSED
     return ClimbEnd.TIME if climb.deadline < math.inf else ClimbEnd.EXHAUSTED
-
-
-def _closed(result: Result, message: str) -> Result:
-    """CERTIFIED when the gap is closed."""
-    status = result.status
-    if result.gap is not None and result.gap <= CERTIFIED_GAP:
-        status = Status.CERTIFIED
-        message = message or status.value
-    return replace(result, status=status, message=message or result.message)
 
 
 def _print(rung: Rung) -> None:
