@@ -28,7 +28,13 @@ class Rule:
     def check(self, owner: str, name: str, value: Any) -> None:
         """Raise a `ParameterError` when ``value`` breaks the rule."""
         if not self.accepts(value):
-            raise ParameterError(f"{owner}: {name} must be {self.allowed}; got {value!r}.")
+            raise ParameterError(f"{owner}: {name} must be {self.allowed}; got {brief(value)}.")
+
+
+def brief(value: Any) -> str:
+    """A value in one line of a message, cut short where it is long."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 200 else text[:197] + "..."
 
 
 def _range_words(low: float | None, high: float | None, open_low: bool) -> str:

@@ -113,11 +113,12 @@ class Kernel:
         name = values.pop("kernel", None)
         if not isinstance(name, str) or name not in table:
             raise ParameterError(f"from_dict: kernel must be one of {', '.join(table)}; "
-                                 f"got {name!r}.")
+                                 f"got {checks.brief(name)}.")
         try:
             return table[name](**values)
         except TypeError as e:
-            raise ParameterError(f"from_dict: {name} cannot be built from {values} ({e}).") from e
+            raise ParameterError(f"from_dict: {name} cannot be built from "
+                                 f"{checks.brief(values)} ({e}).") from e
 
     def __repr__(self) -> str:
         """Print the code that builds the kernel."""
@@ -331,4 +332,4 @@ def as_kernel(obj: Any) -> Kernel:
     if isinstance(obj, str) and obj in names:
         return names[obj]
     raise ParameterError("kernel must be a kernel of mmcopt.kernels, such as Gaussian(width=1), or "
-                         f"one of {', '.join(map(repr, names))}; got {obj!r}.")
+                         f"one of {', '.join(map(repr, names))}; got {checks.brief(obj)}.")

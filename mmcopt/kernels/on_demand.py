@@ -8,7 +8,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from mmcopt.checks import read_only, require_memory
+from mmcopt.checks import brief, read_only, require_memory
 from mmcopt.errors import DataError
 from mmcopt.kernels.fitted import FittedKernel
 from mmcopt.linalg import UNIT
@@ -232,7 +232,7 @@ def row_weights(given: Any, n: int, owner: str) -> Floats:
     try:
         w = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError) as e:
-        raise DataError(f"{owner}: sample_weight must hold {n} numbers; got {given!r}.") from e
+        raise DataError(f"{owner}: sample_weight must hold {n} numbers; got {brief(given)}.") from e
     if w.shape != (n,) or not np.isfinite(w).all() or (w < 0).any() or not w.sum() > 0:
         least = f" with minimum {w.min():g}" if w.size else ""
         raise DataError(f"{owner}: sample_weight must hold {n} finite numbers, none negative and "

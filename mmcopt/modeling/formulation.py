@@ -276,7 +276,10 @@ def _digest(digest: Any, value: Any) -> None:
         digest.update(f"{value.dtype.str}{value.shape}".encode())
         digest.update(np.ascontiguousarray(value).data)
     elif is_sparse(value):
-        for part in (value.data, value.indices, value.indptr, np.array(value.shape)):
+        # SciPy picks 32 or 64 bits for indices as it likes; they say the same in both.
+        whole = np.int32 if max(*value.shape, value.nnz) < 2**31 else np.int64
+        for part in (value.data, value.indices.astype(whole), value.indptr.astype(whole),
+                     np.array(value.shape)):
             _digest(digest, np.asarray(part))
     elif isinstance(value, dict):
         digest.update(f"{{{len(value)}".encode())

@@ -23,7 +23,7 @@ from mmcopt.modeling import Formulation
 from mmcopt.modeling.result import ADOPTED, KEPT, ClimbEnd, Result, Rung, Status
 from mmcopt.solving.driver import solve
 from mmcopt.solving.pairing import resolve_solver
-from mmcopt.tolerances import CERTIFIED_GAP, FEASIBLE
+from mmcopt.tolerances import CERTIFIED_GAP, FEASIBLE, SAME
 from mmcopt.types import Labels
 
 Watch = Callable[[Rung], Any]
@@ -265,8 +265,7 @@ def _finished(climb: _Climb, improve: bool, broken: str) -> Result:
         better = better.with_labels(result.classes)
     if improve:
         return replace(better, adopted=True).settled(ADOPTED)
-    alone = replace(better, ladder=(), climb_end=None)
-    return replace(result, incumbent=alone.settled()).settled(KEPT)
+    return replace(result, incumbent=better.settled()).settled(KEPT)
 
 
 def _proved_rungs(climb: _Climb) -> tuple[Rung, ...]:
@@ -275,8 +274,13 @@ def _proved_rungs(climb: _Climb) -> tuple[Rung, ...]:
     While a solver runs its own numbers are shown; its dual point may prove a little less.
     """
     proved = -math.inf if climb.result.lower_bound is None else climb.result.lower_bound
-    return tuple(replace(rung, lower=min(rung.lower, proved), upper=max(rung.upper, climb.value))
-                 for rung in climb.rungs)
+    value, out = climb.value, []
+    for r in climb.rungs:
+        near = -math.inf < proved and r.lower - proved <= SAME * abs(proved)
+        level = value < math.inf and value - r.upper <= SAME * abs(value)
+        lower, upper = r.lower if near else proved, r.upper if level else value
+        out.append(replace(r, lower=lower, upper=upper))
+    return tuple(out)
 
 
 def _end(climb: _Climb, broken: str) -> ClimbEnd:
