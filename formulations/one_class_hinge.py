@@ -117,9 +117,7 @@ class OneClassHinge(KernelDomain):
 
         Where that maximum is not positive there is a domain for no C, and this is infinite.
         """
-        if "c_min" not in self.rows.known:
-            self.rows.known["c_min"] = {}
-        known, key = self.rows.known["c_min"], self.share.tobytes()
+        known, key = self.rows.known.setdefault("c_min", {}), self.share.tobytes()
         if key not in known:
             top = float(self.rows.times(self.share).max())
             # A few ulps of the data, and the rounding of the sums.

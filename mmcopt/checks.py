@@ -85,6 +85,10 @@ def optional(rule: Rule) -> Rule:
     return Rule(f"None or {rule.allowed}", lambda v: v is None or rule.accepts(v))
 
 
+JOBS = Rule("None, -1 for as many as there are cores, or an integer at least 1 (1: one at a time)",
+            lambda v: v is None or (integer(-1).accepts(v) and v != 0))
+
+
 def instance(*types: type) -> Rule:
     """Accept instances of the given classes."""
     return Rule("a " + " or ".join(t.__name__ for t in types), lambda v: isinstance(v, types))

@@ -133,7 +133,6 @@ class BranchAndBound(Solver):
     """
 
     needs: ClassVar[tuple[type[Capability], ...]] = (LabelQuadratic,)
-    small_matrices: ClassVar[bool] = True
 
     gap: float = hyper(1e-5, real(0), "relative gap below which a node is closed")
     enumerate: int = hyper(64, integer(1, 20_000), "labelings up to which a node is enumerated")

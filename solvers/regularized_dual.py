@@ -163,7 +163,6 @@ class RegularizedDual(Solver):
 
     needs: ClassVar[tuple[type[Capability], ...]] = (Lift,)
     keeps_last: ClassVar[bool] = True
-    small_matrices: ClassVar[bool] = True
 
     tol: float = hyper(1e-7, real(0), "relative improvement of the bound that counts")
     evaluations: int = hyper(40, integer(1), "evaluations a step")

@@ -18,7 +18,14 @@ from mmcopt.bounds.decision_tree import tree_bound
 from mmcopt.capabilities import Bounded, LabelQuadratic
 from mmcopt.checks import encode_labels
 from mmcopt.constraints import square_sums
-from mmcopt.linalg import UNIT, largest_eigenvalue, leading_dense, leading_pair, proved_psd_shift
+from mmcopt.linalg import (
+    UNIT,
+    largest_eigenvalue,
+    leading_dense,
+    leading_pair,
+    proved_psd_shift,
+    same_threads,
+)
 from mmcopt.modeling import Formulation
 from mmcopt.modeling.result import Certificate, Result, Status
 from mmcopt.registry import relaxations
@@ -244,7 +251,8 @@ def evaluate(problem: Formulation, labels: Labels, *, bound: bool = True) -> Res
     if problem.offer(LabelQuadratic) is None:  # the classes that the scores of the point give
         own = problem.labels(point)
         named = own if classes is None else np.asarray(values)[own]
-    result = Result(problem, "evaluate", point, named, problem.objective(point),
-                    problem.violation(point), Status.EVALUATED, Status.EVALUATED.value,
-                    classes=classes)
-    return cheap_bound(result) if bound else result
+    with same_threads(problem.n):
+        result = Result(problem, "evaluate", point, named, problem.objective(point),
+                        problem.violation(point), Status.EVALUATED, Status.EVALUATED.value,
+                        classes=classes)
+        return cheap_bound(result) if bound else result

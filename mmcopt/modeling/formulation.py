@@ -6,6 +6,7 @@ import functools
 import hashlib
 import inspect
 import json
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ import numpy as np
 from mmcopt.capabilities import Capability, LabelQuadratic
 from mmcopt.checks import encode_labels, is_sparse
 from mmcopt.errors import DataError, IncompatibleError, ParameterError
+from mmcopt.linalg import same_threads
 from mmcopt.registry import register_formulation
 from mmcopt.types import Floats, Ints, Labels, Samples
 
@@ -43,12 +45,17 @@ class Statement:
 
 
 def cached(method: Callable[[Any], Any]) -> Any:
-    """Turn a method into a property computed once and dropped on pickling."""
+    """Turn a method into a property computed once and dropped on pickling.
+
+    Of threads that compute it at the same time the first is believed by all.
+    """
     name = method.__name__
 
     def get(self: Formulation) -> Any:
         if name not in self._cache:
-            self._cache[name] = method(self)
+            with same_threads(getattr(self, "n", 0)):
+                value = method(self)
+            return self._cache.setdefault(name, value)
         return self._cache[name]
 
     return property(get, doc=method.__doc__)
@@ -60,8 +67,8 @@ def _once(offer: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     @functools.wraps(offer)
     def remembered(self: Formulation, kind: Any) -> Any:
         offers = self._cache.setdefault("offers", {})
-        if (offer, kind) not in offers:
-            offers.setdefault((offer, kind), offer(self, kind))  # whichever thread was first
+        if (offer, kind) not in offers:  # whichever thread was first
+            return offers.setdefault((offer, kind), offer(self, kind))
         return offers[offer, kind]
 
     return remembered
@@ -100,10 +107,11 @@ class Formulation(ABC):
         if name == "_cache":  # made on first use, and again after unpickling
             object.__setattr__(self, "_cache", {})
             return self._cache
-        if name == "n_clusters" and "asked for k" not in self._cache:
-            self._cache["asked for k"] = True  # an offer that asks for it itself has none
+        asking = ("asked for k", threading.get_ident())
+        if name == "n_clusters" and asking not in self._cache:
+            self._cache[asking] = True  # an offer that asks for it itself has none
             lq = self.offer(LabelQuadratic)
-            del self._cache["asked for k"]
+            del self._cache[asking]
             if lq is not None:
                 return lq.k
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")

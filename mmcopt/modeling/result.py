@@ -15,7 +15,6 @@ from mmcopt.errors import DataError, IncompatibleError
 from mmcopt.tolerances import CERTIFIED_GAP, FEASIBLE, SAME
 from mmcopt.types import Ints, Path, Samples
 
-
 SMALL = 1e-10  # objectives below it have their gap relative to it
 
 

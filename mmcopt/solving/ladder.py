@@ -18,7 +18,9 @@ from mmcopt import registry
 from mmcopt.bounds import enumeration
 from mmcopt.bounds.certificates import certified, cheap_bound, evaluate
 from mmcopt.capabilities import KernelMargin, LabelQuadratic, LiftedMargin
+from mmcopt.checks import flag, optional, real
 from mmcopt.errors import BackendError, ResourceError
+from mmcopt.linalg import same_threads
 from mmcopt.modeling import Formulation
 from mmcopt.modeling.result import ADOPTED, KEPT, ClimbEnd, Result, Rung, Status
 from mmcopt.solving.driver import solve
@@ -102,7 +104,15 @@ def tighten(result: Result, *, time_limit: float | None = None, improve: bool = 
     they are adopted, and the message says so. ``progress`` shows a line a level, or is called with
     each `Rung`. Ctrl-C ends the climb with the best so far.
     """
-    result = cheap_bound(result)
+    optional(real(0)).check("certify", "time_limit", time_limit)
+    flag().check("certify", "improve", improve)
+    with same_threads(getattr(result.formulation, "n", 0)):
+        return _climbed(cheap_bound(result), time_limit, improve, progress)
+
+
+def _climbed(result: Result, time_limit: float | None, improve: bool,
+             progress: Watch | bool | None) -> Result:
+    """Go up level by level, until the gap is closed or the time is up."""
     f = result.formulation
     levels = _levels(f)
     if levels is None:
