@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from mmcopt.checks import brief, real
+from mmcopt.checks import brief, real, unmasked
 from mmcopt.errors import InfeasibleError, ParameterError
 from mmcopt.types import Ints
 
@@ -119,7 +119,7 @@ class Known:
                 _known_label(label, k)
                 out[int(i)] = int(label)
         else:
-            given = np.asarray(self.labels)
+            given = np.asarray(unmasked(self.labels, "Known", "labels"))
             if given.shape != (n,):
                 raise ParameterError(f"Known: an array must hold one label a sample ({n}), with -1 "
                                      f"where unknown; got shape {given.shape}.")

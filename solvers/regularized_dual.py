@@ -51,7 +51,7 @@ class DualSpace:
             self.high[t] = 0.0
         if lift.square_low <= 0:
             self.high[t + 1] = 0.0
-        norm = float(np.linalg.norm(lift.b))
+        norm = float(np.linalg.norm(lift.b)) or 1.0  # where links pair all samples b is 0
         clique = np.sqrt(lift.k * (lift.k + 1) / 4)
         norms = [1.0, norm**2, norm / np.sqrt(2), norm / np.sqrt(2), np.sqrt(0.5), 1.0, np.sqrt(2)]
         self.unit = 1.0 / np.repeat(norms, sizes)

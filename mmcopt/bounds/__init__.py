@@ -6,6 +6,6 @@ Public are `evaluate` and `verify`, and `proof_tree`, which prints a tree of dec
 
 from mmcopt.bounds.certificates import evaluate
 from mmcopt.bounds.proofs import ProofTree, proof_tree
-from mmcopt.bounds.verification import verify
+from mmcopt.bounds.verification import trivial_of, verify
 
-__all__ = ["ProofTree", "evaluate", "proof_tree", "verify"]
+__all__ = ["ProofTree", "evaluate", "proof_tree", "trivial_of", "verify"]

@@ -144,7 +144,7 @@ def certified(result: Result, kind: str, duals: dict[str, Any]) -> Result:
     if not value > -math.inf or (result.lower_bound is not None and value <= result.lower_bound):
         return result
     better = replace(result, lower_bound=value, certificate=found)
-    return result if better.inverted else better
+    return result if better.inverted else replace(better, lower_bound=better.capped)
 
 
 def bound_seconds(f: Any) -> float:
@@ -178,12 +178,11 @@ def cheap_bound(result: Result, certificate: Certificate | None = None, *,
     lq = f.offer(LabelQuadratic)
     if lq is None:
         return result
-    result = replace(result, trivial_bound=lq.trivial_bound)
+    result = certified(replace(result, trivial_bound=lq.trivial_bound), "trivial", {})
     if certificate is not None:
         result = certified(result, certificate.kind, certificate.duals)
         if result.gap is not None and result.gap <= CERTIFIED_GAP:
             return result
-    result = certified(result, "trivial", {})
     if eigenvalue and (lq.n <= EIG_DENSE or not lq.matrix.is_dense):
         result = certified(result, "eig", {"t": best_shift(lq)})
     return result

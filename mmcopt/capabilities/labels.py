@@ -17,6 +17,7 @@ from mmcopt.errors import DataError, InfeasibleError, ParameterError
 from mmcopt.linalg import largest_eigenvalue, smallest_eigenvalue, spd_inverse
 from mmcopt.types import Floats, Ints
 
+FLAT = 1e-12  # relative: a spread of eigenvalues that is rounding
 ROWS = 256  # of a matrix that are looked at together
 SINGLE_FROM = 1000  # nodes above which smoothed problems are made in the working precision
 
@@ -278,6 +279,8 @@ class LabelQuadratic(Capability):
         # Single precision where it is enough for searching and saves time worth speaking of.
         W = self.matrix.dense(self.dtype if self.n > SINGLE_FROM else np.float64)
         low, high = self.spread or (smallest_eigenvalue(W), largest_eigenvalue(W))
+        if high - low <= FLAT * max(abs(low), abs(high)):  # a multiple of I has no directions
+            return self
         A = W * (-(t - 1.0) / (high - low))
         diagonal = np.diag_indices(self.n)
         A[diagonal] += t + (t - 1.0) * low / (high - low)
@@ -300,7 +303,10 @@ class LabelQuadratic(Capability):
             if isinstance(self.matrix, LowRank):
                 return _half(self.matrix.spectrum()[0], alive, 1.0)
             far = 1e4
-            W = self.smooth(far).matrix.dense(self.dtype)
+            smoothed = self.smooth(far)
+            if smoothed is self:
+                return 2.0
+            W = smoothed.matrix.dense(self.dtype)
             j = min(self.n - 1, alive)
             X = np.random.default_rng(0).standard_normal((self.n, min(self.n, j + 10)))
             for _ in range(4):

@@ -9,7 +9,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from mmcopt.checks import brief, read_only, require_memory
+from mmcopt.checks import brief, read_only, require_memory, unmasked
 from mmcopt.errors import DataError
 from mmcopt.kernels.fitted import FittedKernel
 from mmcopt.linalg import UNIT
@@ -273,6 +273,7 @@ def kernel_root(fitted: FittedKernel) -> Floats:
 
 def row_weights(given: Any, n: int, owner: str) -> Floats:
     """Check the weights of samples."""
+    given = unmasked(given, owner, "sample_weight")
     try:
         w = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError) as e:

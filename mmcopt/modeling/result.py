@@ -209,12 +209,20 @@ class Result:
         size = abs(self.objective)
         return -gap > slack * size and -gap > slack * (size + min(1.0, self.formulation.magnitude))
 
+    @property
+    def capped(self) -> float | None:
+        """The bound without what rounding has put above the objective of a feasible point."""
+        gap = self.absolute_gap
+        return self.objective if gap is not None and gap < 0.0 and not self.inverted \
+            else self.lower_bound
+
     def settled(self, message: str = "", caution: str | None = None) -> Result:
         """The same result with the status that its gap gives, and the message that goes with it."""
         status = Status.CERTIFIED if self.proved else self.status
         if not message and (caution is not None or status is not self.status or not self.message):
             message = status.value + ("" if caution is None else f"; {caution}")
-        return dataclasses.replace(self, status=status, message=message or self.message)
+        return dataclasses.replace(self, status=status, message=message or self.message,
+                                   lower_bound=self.capped)
 
     def predict(self, X: Samples) -> Any:
         """Clusters of new samples."""
