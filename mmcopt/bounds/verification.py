@@ -85,7 +85,8 @@ def _bound(result: Result, fresh: Any, checks: list[Check]) -> None:
         checks.append(Check("bound", False, "its duals hold something else than real numbers"))
     else:
         bound = bound_of(fresh, c)
-        ok = _is_real(lower) and lower <= bound + SAME * (_unit(fresh) + abs(bound))
+        ok = _is_real(lower) and math.isfinite(bound) \
+            and lower <= bound + SAME * (_unit(fresh) + abs(bound))
         checks.append(Check("bound", ok, f"claimed {lower:.12g}, recomputed {bound:.12g} from its "
                                          f"{c.kind} certificate"))
         if result.inverted:
@@ -252,5 +253,6 @@ def _codes(result: Result) -> Any:
 
 
 def _close(name: str, claimed: float, found: float, unit: float) -> Check:
-    ok = _is_real(claimed) and abs(claimed - found) <= SAME * (unit + abs(found))
+    ok = _is_real(claimed) and math.isfinite(found) \
+        and abs(claimed - found) <= SAME * (unit + abs(found))
     return Check(name, ok, f"claimed {claimed:.12g}, recomputed {found:.12g}")

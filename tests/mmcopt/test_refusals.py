@@ -84,7 +84,7 @@ def test_one_cluster_is_solved_by_default(cls):
 
 def test_the_bound_is_never_below_the_one_that_costs_nothing():
     domain = mm.solve(OneClassHinge(X, C=500.0), "SGD", seed=0, max_iter=1)
-    point = mm.solve(Hypersphere(np.vstack([X[:1]] * 5)), seed=0)
+    point = mm.solve(Hypersphere(np.vstack([X[:1]] * 5), kernel="linear"), seed=0)
     for result in (domain, point):
         assert result.lower_bound >= result.trivial_bound and 0.0 <= result.closed <= 1.0
         assert result.verify()

@@ -132,7 +132,7 @@ def bent(a):
     yield from (None, "text", a.tolist(), np.zeros((3, 0, 2)), [], {}, a.astype(object))
     if a.dtype.kind in "fiu":
         yield from (a + 1j, a.astype(complex), np.ma.masked_array(a, mask=np.ones(a.shape, bool)))
-        yield from (a + 1, a - 1, -a, a * 1.001, a * 10, np.zeros_like(a), a * 0 + 10**9)
+        yield from (a + 1, a - 1, -a, a * 1.001, a * 10, np.zeros_like(a), np.full(a.shape, 10**9))
         yield from (np.full(a.shape, bad) for bad in (np.nan, np.inf, -np.inf, 1e300))
     if a.ndim and len(a) > 1:
         yield from (a[:-1], a[::-1].copy(), np.roll(a, 1, axis=0), np.concatenate([a, a]))
