@@ -171,7 +171,7 @@ def _record(result: Result, fresh: Any, checks: list[Check]) -> None:
 
 def _is_seed(seed: Any) -> bool:
     parts = seed if isinstance(seed, list | tuple) else [] if seed is None else [seed]
-    return all(isinstance(s, numbers.Integral) and not isinstance(s, bool) and s >= 0
+    return all(isinstance(s, numbers.Integral) and not isinstance(s, bool) and int(s) >= 0
                for s in parts)
 
 

@@ -118,7 +118,7 @@ class Formulation(ABC):
         if name == "_cache":  # made on first use, and again after unpickling
             object.__setattr__(self, "_cache", {})
             return self._cache
-        asking = ("asked for k", threading.get_ident())
+        asking = f"asked for k in thread {threading.get_ident()}"
         if name == "n_clusters" and asking not in self._cache:
             self._cache[asking] = True  # an offer that asks for it itself has none
             lq = self.offer(LabelQuadratic)
