@@ -37,6 +37,8 @@ RECORDED = 1e-5  # relative: what rounding in single precision leaves of a solve
 def verify(result: Result) -> Report:
     """Check a result against a problem rebuilt from its parameters and data."""
     checks: list[Check] = []
+    if not _plain(result.point):
+        return Report((Check("point", False, "it holds something else than real numbers"),))
     try:
         with np.errstate(all="ignore"):
             fresh = type(result.formulation)(**result.formulation.params())
@@ -44,7 +46,7 @@ def verify(result: Result) -> Report:
             _point(result, fresh, doubt, checks)
             _bound(result, fresh, doubt, checks)
             _end(result, fresh, checks)
-            _record(result, fresh, checks)
+            _record(result, fresh, doubt, checks)
     except (MMCError, MemoryError, *MALFORMED) as e:
         checks.append(Check("rebuild", False, f"{type(e).__name__}: {e}"))
     return Report(tuple(checks))
@@ -65,9 +67,6 @@ def _point(result: Result, fresh: Any, doubt: float, checks: list[Check]) -> Non
     claimed = result.formulation.fingerprint if own is None else own.fingerprint
     checks.append(Check("fingerprint", fresh.fingerprint == claimed,
                         f"problem {fresh.fingerprint[:12]}, certificate {claimed[:12]}"))
-    plain = _plain(result.point)
-    if not plain:
-        checks.append(Check("point", False, "it holds something else than real numbers"))
     objective, violation = fresh.objective(result.point), fresh.violation(result.point)
     checks.append(_close("objective", result.objective, objective, _unit(fresh), doubt))
     checks.append(_close("violation", result.violation, violation, 1.0))
@@ -156,12 +155,12 @@ def _value(result: Result) -> float:
 # ---------------------------------------------------------------- what is on record
 
 
-def _record(result: Result, fresh: Any, checks: list[Check]) -> None:
+def _record(result: Result, fresh: Any, doubt: float, checks: list[Check]) -> None:
     """The form of what nobody can compute again, and whether it is at odds with the rest."""
     wrong = [name for name, ok in (
         ("solver", isinstance(result.solver, str) and bool(result.solver)),
         ("seed", _is_seed(result.seed)), ("timing", _is_timing(result.timing)),
-        ("message", _is_message(result)), ("history", _is_history(result, fresh)),
+        ("message", _is_message(result)), ("history", _is_history(result, fresh, doubt)),
         ("adopted", _is_adopted(result)),
         ("climb_end", result.climb_end is None or isinstance(result.climb_end, ClimbEnd)),
     ) if not ok]
@@ -201,7 +200,7 @@ def _is_adopted(result: Result) -> bool:
     return said == result.adopted or (said and result.climb_end is None)
 
 
-def _is_history(result: Result, fresh: Any) -> bool:
+def _is_history(result: Result, fresh: Any, doubt: float) -> bool:
     """Columns of numbers; a search that keeps its best has seen no better than the result."""
     columns = result.history.to_dict()
     if not all(isinstance(name, str) for name in columns):
@@ -210,7 +209,7 @@ def _is_history(result: Result, fresh: Any) -> bool:
     if "best" not in columns or method is None or method.keeps_last or result.violation != 0.0:
         return True
     least = float(np.min(columns["best"]))
-    slack = RECORDED * (_unit(fresh) + abs(result.objective)) + fresh.uncertainty(result.point)
+    slack = RECORDED * (_unit(fresh) + abs(result.objective)) + doubt
     return least >= result.objective - slack
 
 
