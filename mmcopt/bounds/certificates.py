@@ -34,9 +34,6 @@ from mmcopt.registry import relaxations
 from mmcopt.tolerances import CERTIFIED_GAP, SAME
 from mmcopt.types import Floats, Labels
 
-# What NumPy raises on points and duals that are not of the problem's form: forged, or of a file.
-MALFORMED = (ValueError, IndexError, KeyError, TypeError, AttributeError, ArithmeticError,
-             RuntimeError, np.linalg.LinAlgError)
 FEW = 400  # rows up to which a dense eigenvalue is as fast as a coarse one
 TANGENTS = 12  # of the search for the best shift, at the most
 FLAT = 1e-6  # relative: what a better shift must gain

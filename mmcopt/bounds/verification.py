@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from mmcopt.bounds.certificates import BOUNDS, MALFORMED, bound_of, room_above
+from mmcopt.bounds.certificates import BOUNDS, bound_of, room_above
 from mmcopt.capabilities import Bounded, LabelQuadratic
 from mmcopt.errors import MMCError
 from mmcopt.modeling.result import (
     ADOPTED,
     KEPT,
+    MALFORMED,
     SMALL,
     Check,
     ClimbEnd,

@@ -11,11 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt.errors import DataError, IncompatibleError
+from mmcopt.errors import DataError, IncompatibleError, MMCError
 from mmcopt.tolerances import CERTIFIED_GAP, FEASIBLE, SHOWN
 from mmcopt.types import Ints, Path, Samples
 
 SMALL = 1e-10  # objectives below it have their gap relative to it
+# What NumPy raises on points and duals that are not of the problem's form: forged, or of a file.
+MALFORMED = (ValueError, IndexError, KeyError, TypeError, AttributeError, ArithmeticError,
+             RuntimeError, np.linalg.LinAlgError)
 
 
 class Status(enum.Enum):
@@ -254,7 +257,10 @@ class Result:
 
     def _doubt(self) -> str:
         """What rounding leaves in doubt of the digits that are shown."""
-        doubt = self.formulation.uncertainty(self.point)
+        try:
+            doubt = self.formulation.uncertainty(self.point)
+        except (MMCError, *MALFORMED):  # of a point that `verify` refuses
+            return ""
         return f" +- {doubt:.1g}" if doubt > SHOWN * abs(self.objective) else ""
 
     def summary(self) -> str:
