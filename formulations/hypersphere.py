@@ -80,6 +80,16 @@ class Hypersphere(KernelDomain):
         """Whether labels are those of a point; on the sphere itself rounding may decide."""
         return self.within(self.radius(point) - self.distances(point)[0], point, labels)
 
+    @property
+    def depth(self) -> float:
+        """The largest square of a length: depths are differences of such."""
+        return min(1.0, float(np.abs(self.rows.diagonal).max()))
+
+    @property
+    def magnitude(self) -> float:
+        """The largest square of a length."""
+        return self.depth
+
     def decision_function(self, point: Floats, X: Samples) -> Floats:
         """R^2 - |phi(x) - c|^2 for new rows; not negative inside the sphere."""
         own = self.rows.fitted.self_values(X)

@@ -98,6 +98,11 @@ class MarginProblem(Formulation):
         felt = float(np.abs(self.loss.slope(top_two(T)[2] - blur)).mean())
         return self.scale * (blur * felt + 4.0 * (W.size + 8) * UNIT * self.regulariser(W))
 
+    @property
+    def magnitude(self) -> float:
+        """What all samples cost at W = 0, about."""
+        return min(1.0, self.scale)
+
     def share_features(self, other: MarginProblem) -> None:
         """Take over the features of a problem with the same data, kernel and scaling."""
         self._cache["features"] = other.features

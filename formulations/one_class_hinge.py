@@ -138,15 +138,18 @@ class OneClassHinge(KernelDomain):
 
         Where that maximum is not positive there is a domain for no C, and this is infinite.
         """
-        if "c_min" not in self.rows.known:
-            self.rows.known["c_min"] = {}
-        known, key = self.rows.known["c_min"], self.share.tobytes()
+        known, key = self.rows.known.setdefault("c_min", {}), self.share.tobytes()
         if key not in known:
             top = float(self.rows.times(self.share).max())
             # A few ulps of the data, and the rounding of the sums.
             tiny = 4 * (self.n + 8) * UNIT * float(np.abs(self.rows.diagonal).max())
             known[key] = 1.0 / top if top > tiny else math.inf
         return float(known[key])
+
+    @property
+    def magnitude(self) -> float:
+        """What w = 0 costs."""
+        return min(1.0, self.C)
 
     def nu(self, point: Floats) -> float:
         """The nu of the same domain in scikit-learn's ``OneClassSVM``: sum_i a_i / C."""

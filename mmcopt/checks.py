@@ -43,7 +43,7 @@ def shown(value: Any) -> str:
     shape = getattr(value, "shape", None)
     if shape is not None and np.size(value) > FEW:
         return f"an array of shape {tuple(shape)}"
-    words = repr(value)
+    words = " ".join(repr(value).split())
     return words if len(words) <= LONG else f"{words[:LONG]}..."
 
 
@@ -140,6 +140,10 @@ def optional(rule: Rule) -> Rule:
     return Rule(f"None or {rule.allowed}", lambda v: v is None or rule.accepts(v))
 
 
+JOBS = Rule("None, -1 for as many as there are cores, or an integer at least 1 (1: one at a time)",
+            lambda v: v is None or (integer(-1).accepts(v) and v != 0))
+
+
 def instance(*types: type) -> Rule:
     """Accept instances of the given classes."""
     return Rule("a " + " or ".join(t.__name__ for t in types), lambda v: isinstance(v, types))
@@ -184,6 +188,17 @@ def is_sparse(X: Any) -> bool:
     return hasattr(X, "tocsr") and hasattr(X, "nnz")
 
 
+def unmasked(a: Any, owner: str, name: str) -> Any:
+    """A masked array as a plain one; entries that are masked would be lost in silence."""
+    if not isinstance(a, np.ma.MaskedArray):
+        return a
+    missing = int(np.ma.count_masked(a))
+    if missing:
+        raise DataError(f"{owner}: {name} is a masked array with {missing} of {a.size} entries "
+                        f"masked; drop these rows, or fill them: {name}.filled(value).")
+    return np.ma.getdata(a)
+
+
 def data_matrix(X: Any, *, owner: str, name: str = "X", sparse: bool = True) -> Any:
     """Check a data matrix (rows are samples) and return it as floats, read-only, or as CSR.
 
@@ -201,7 +216,12 @@ def data_matrix(X: Any, *, owner: str, name: str = "X", sparse: bool = True) -> 
         return X
     if hasattr(X, "to_numpy"):  # pandas, polars
         X = X.to_numpy()
-    a = np.asarray(X)
+    X = unmasked(X, owner, name)
+    try:
+        a = np.asarray(X)
+    except ValueError as e:  # rows of several lengths
+        raise DataError(f"{owner}: {name} must be 2-D (samples x features), with rows of one "
+                        f"length; got {shown(X)}.") from e
     if np.iscomplexobj(a):
         raise DataError(f"{owner}: {name} holds complex numbers. Complex data not supported.")
     if a.dtype.kind not in "fiub":
@@ -257,14 +277,26 @@ def _within_reach(a: NDArray[Any], owner: str, name: str) -> None:
 
 # ---------------------------------------------------------------- labels
 
+NAMES = (str, bool, int, float, np.bool_, np.integer, np.floating, type(None))
+
 
 def encode_labels(labels: ArrayLike, n: int, *, owner: str) -> tuple[NDArray[np.int64], list[Any]]:
     """Map labels of any kind to 0..k-1 and return the codes with the original values."""
-    a = np.asarray(labels)
+    labels = unmasked(labels, owner, "labels")
+    try:
+        a = np.asarray(labels)
+    except ValueError as e:
+        raise DataError(f"{owner}: labels must be one a sample; got {shown(labels)}.") from e
     if a.shape != (n,):
         raise DataError(f"{owner}: labels must have shape ({n},), one a sample; got {a.shape}.")
     if a.dtype.kind == "f":
         _finite(a, owner, "labels")
+    odd = next((type(v).__name__ for v in a.tolist() if not isinstance(v, NAMES)), None) \
+        if a.dtype.kind == "O" else None if a.dtype.kind in "biufU" else a.dtype.name
+    if odd is not None:
+        raise DataError(f"{owner}: labels must be integers, numbers, booleans or strings, which "
+                        f"can be compared and saved; got {odd}. Turn them into strings first: "
+                        "[str(v) for v in labels].")
     try:
         values, codes = np.unique(a, return_inverse=True)
     except TypeError:

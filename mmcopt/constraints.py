@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from mmcopt.checks import real
+from mmcopt.checks import real, shown, unmasked
 from mmcopt.errors import InfeasibleError, ParameterError
 from mmcopt.types import Ints
 
@@ -40,14 +40,14 @@ class Sizes:
             each: tuple[Any, ...] = tuple(value) if many else (value,)
             if not all(map(_whole, each)):
                 raise ParameterError(f"Sizes: {name} must be an integer, or one a cluster; "
-                                     f"got {value!r}.")
+                                     f"got {shown(value)}.")
             whole = tuple(int(v) for v in each)
             object.__setattr__(self, name, whole if many else whole[0])
         given = [self.low is not None or self.high is not None, self.within is not None,
                  self.exact is not None]
         if sum(given) != 1:
             raise ParameterError("Sizes: give low and/or high, or within, or exact, and one of "
-                                 f"these only; got {self}.")
+                                 f"these only; got {shown(self)}.")
         if self.within is not None:
             real(0).check("Sizes", "within", self.within)
 
@@ -90,7 +90,7 @@ class Balance:
     def __post_init__(self) -> None:
         if (self.limit is None) == (self.share is None):
             raise ParameterError("Balance: give a limit, or a share of the samples, and one of "
-                                 f"these only; got {self}.")
+                                 f"these only; got {shown(self)}.")
         real(0).check("Balance", "limit" if self.share is None else "share",
                       self.limit if self.share is None else self.share)
 
@@ -112,25 +112,30 @@ class Known:
             for i, label in self.labels.items():
                 if not (_whole(i) and _whole(label)):
                     raise ParameterError("Known: samples and labels must be integers; "
-                                         f"got {i!r}: {label!r}.")
+                                         f"got {shown(i)}: {shown(label)}.")
                 if not 0 <= i < n:
                     raise ParameterError(f"Known: sample {i} does not exist; "
                                          f"indices run from 0 to {n - 1}.")
-                out[i] = label
+                _known_label(label, k)
+                out[int(i)] = int(label)
         else:
-            given = np.asarray(self.labels)
+            given = np.asarray(unmasked(self.labels, "Known", "labels"))
             if given.shape != (n,):
                 raise ParameterError(f"Known: an array must hold one label a sample ({n}), with -1 "
                                      f"where unknown; got shape {given.shape}.")
             if not all(map(_whole, given.tolist())):
                 raise ParameterError("Known: labels must be integers, -1 where unknown; "
                                      f"got dtype {given.dtype}.")
+            for label in given[(given >= k) | (given < -1)][:1]:
+                _known_label(label, k)
             out[:] = given
-        wrong = out[(out >= k) | (out < -1)]
-        if wrong.size:
-            raise ParameterError(f"Known: labels must be 0..{k - 1} (or -1 for unknown); "
-                                 f"got {int(wrong[0])}.")
         return out
+
+
+def _known_label(label: Any, k: int) -> None:
+    if not -1 <= label < k:
+        raise ParameterError(f"Known: labels must be 0..{k - 1} (or -1 for unknown); "
+                             f"got {label:g}.")
 
 
 @dataclass(frozen=True)
@@ -142,7 +147,7 @@ class _Pairs:
         odd = [p for p in pairs if len(p) != 2 or not all(map(_whole, p))]
         if odd:
             raise ParameterError(f"{type(self).__name__}: each link must be a pair of sample "
-                                 f"indices; got {odd[0]!r}.")
+                                 f"indices; got {shown(odd[0])}.")
         object.__setattr__(self, "pairs", tuple((int(i), int(j)) for i, j in pairs))
 
     def array(self, n: int) -> Ints:
@@ -211,7 +216,7 @@ def as_sizes(value: Any) -> Sizes | None:
     if isinstance(value, tuple) and len(value) == 2:
         return Sizes(low=value[0], high=value[1])
     raise ParameterError("sizes must be Sizes(...), a share such as 0.2, a pair (low, high) or "
-                         f"None; got {value!r}. For given sizes write Sizes(exact=[...]).")
+                         f"None; got {shown(value)}. For given sizes write Sizes(exact=[...]).")
 
 
 def resolve(n: int, k: int, *, sizes: Sizes | None, known: Known | None,

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
+import sys
+import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +16,49 @@ from mmcopt.types import Floats
 
 UNIT = 2.0**-53  # unit round-off of float64
 DENSE = 1500  # rows up to which one eigenvalue to all digits is faster dense than by Lanczos
+ONE_THREAD_SAMPLES = 1500  # up to which threads of BLAS wait for one another more than they work
+LIBRARIES = ("scipy.linalg", "sklearn", "torch", "cvxopt", "scs")  # that bring threads of their own
+
+
+class _OneThread(AbstractContextManager[None]):
+    """BLAS and OpenMP work with one thread while anybody is inside; the last to leave ends that.
+
+    Sums are then added in one order, however many threads there are. The limits are those of the
+    process: kept by each who enters, they would be restored in another order than they were set.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._limits: list[Any] = []
+        self._known: tuple[bool, ...] | None = None
+        self._controller: Any = None
+
+    def __enter__(self) -> None:
+        from threadpoolctl import ThreadpoolController
+
+        with self._lock:
+            known = tuple(name in sys.modules for name in LIBRARIES)
+            if known != self._known:  # finding the libraries takes a millisecond
+                self._known, self._controller = known, ThreadpoolController()
+                self._limits.append(self._controller.limit(limits=1))
+            elif not self._inside:
+                self._limits.append(self._controller.limit(limits=1))
+            self._inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            while not self._inside and self._limits:
+                self._limits.pop().restore_original_limits()
+
+
+one_thread = _OneThread()
+
+
+def same_threads(n: int) -> AbstractContextManager[None]:
+    """One thread where samples are few; for more, as many as the machine gives."""
+    return one_thread if n <= ONE_THREAD_SAMPLES else nullcontext()
 
 
 def are_largest(scores: Floats, labels: Floats, slack: Floats | float) -> bool:

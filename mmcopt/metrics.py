@@ -35,6 +35,8 @@ def _codes(labels: ArrayLike, name: str) -> NDArray[np.int64]:
     if a.dtype.kind == "O":  # values that cannot be sorted, such as None among text
         seen: dict[Any, int] = {}
         return np.array([seen.setdefault(v, len(seen)) for v in a.tolist()], dtype=np.int64)
+    if a.dtype.kind in "SMm":  # bytes and times, which have an order
+        return np.unique(a, return_inverse=True)[1].astype(np.int64)
     return encode_labels(a, a.size, owner=f"metrics ({name})")[0]
 
 

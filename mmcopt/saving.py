@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import zipfile
 import zlib
 from typing import Any
@@ -15,20 +16,38 @@ from typing import Any
 import numpy as np
 
 from mmcopt import constraints, registry
-from mmcopt.checks import is_sparse
-from mmcopt.errors import DataError
+from mmcopt.checks import Rule, instance, is_sparse, optional
+from mmcopt.errors import DataError, MMCError
 from mmcopt.kernels import Kernel
 from mmcopt.margins import LOSSES
 from mmcopt.modeling import Formulation
-from mmcopt.modeling.result import Certificate, ClimbEnd, History, Result, Rung, Status
+from mmcopt.modeling.result import KEPT, Certificate, ClimbEnd, History, Result, Rung, Status
+from mmcopt.tolerances import CERTIFIED_GAP
 from mmcopt.types import Path
 
 VERSION = 1
-# What zip, zlib, NumPy and JSON raise on a file that is damaged or something else.
-BROKEN = (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error)
+# What zip, zlib, NumPy, JSON and classes raise on a file that is damaged or something else.
+BROKEN = (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, EOFError,
+          MemoryError, RecursionError, NotImplementedError, zipfile.BadZipFile, zlib.error)
 HEAD = ("formulation", "fingerprint", "params", "certificate", "status", "history", "ladder")
+# What later versions added; files of earlier ones have none of it.
+ADDED = ("climb_end", "adopted", "gap_tol", "incumbent")
 FIELDS = ("solver", "point", "labels", "objective", "violation", "message", "lower_bound",
           "trivial_bound", "timing", "seed", "classes")
+INCUMBENT = ("solver", "point", "labels", "objective", "violation", "message", "classes")
+NUMBER = Rule("a number", lambda v: isinstance(v, int | float) and not isinstance(v, bool))
+TEXT = Rule("a text", lambda v: isinstance(v, str))
+WORDS = Rule("a mapping of names to numbers", lambda v: isinstance(v, dict) and all(
+    isinstance(k, str) and NUMBER.accepts(x) for k, x in v.items()))
+SEED = Rule("None, an integer or a list of them", lambda v: v is None or all(
+    isinstance(s, int) and not isinstance(s, bool) for s in (v if isinstance(v, list) else [v])))
+CLASSES = Rule("None or a list of names", lambda v: v is None or (isinstance(v, list) and all(
+    c is None or isinstance(c, str | int | float) for c in v)))
+RULES = {"solver": TEXT, "message": TEXT, "objective": NUMBER, "violation": NUMBER,
+         "lower_bound": optional(NUMBER), "trivial_bound": optional(NUMBER), "timing": WORDS,
+         "seed": SEED, "classes": CLASSES,
+         "labels": optional(instance(np.ndarray, list)), "gap_tol": NUMBER,
+         "adopted": instance(bool), "fingerprint": TEXT}
 CONSTRAINTS = {c.__name__: c for c in (constraints.Sizes, constraints.Known, constraints.MustLink,
                                        constraints.CannotLink)}
 
@@ -95,7 +114,7 @@ def _unpack(value: Any, arrays: Any) -> Any:
 def save(result: Result, path: Path, *, data: bool = True) -> None:
     """Write a result; with ``data=False`` only the fingerprint of its problem is kept."""
     f, arrays = result.formulation, {}  # type: ignore[var-annotated]
-    c = result.certificate
+    c, better = result.certificate, result.incumbent
     document = {
         "mmcopt": VERSION, "formulation": type(f).__name__, "fingerprint": f.fingerprint,
         "params": _pack(f.params(), arrays) if data else None,
@@ -104,7 +123,10 @@ def save(result: Result, path: Path, *, data: bool = True) -> None:
             "fingerprint": c.fingerprint},
         "ladder": [dataclasses.astuple(rung) for rung in result.ladder],
         "climb_end": None if result.climb_end is None else result.climb_end.name,
-        "adopted": result.adopted,
+        "adopted": result.adopted, "gap_tol": result.gap_tol,
+        "incumbent": None if better is None else {
+            "status": better.status.name,
+            **{name: _pack(getattr(better, name), arrays) for name in INCUMBENT}},
         "status": result.status.name, "history": _pack(result.history.to_dict(), arrays),
     }
     for name in FIELDS:
@@ -113,20 +135,11 @@ def save(result: Result, path: Path, *, data: bool = True) -> None:
         np.savez_compressed(file, document=np.array(json.dumps(document)), **arrays)
 
 
-def _rebuilt(document: dict[str, Any], arrays: Any, path: Path) -> Formulation:
-    """The problem that a file describes."""
-    if document["params"] is None:
-        raise DataError(f"{path} was saved without data; "
-                        "pass the problem: mm.load(path, problem=...).")
-    cls = registry.formulation(document["formulation"])
-    made: Formulation = cls(**_unpack(document["params"], arrays))
-    return made
-
-
 def load(path: Path, *, problem: Formulation | None = None) -> Result:
     """Read a result; ``problem`` stands in for classes of a notebook and for ``data=False``.
 
-    A problem whose data differ from those of the run is refused.
+    A problem whose data differ from those of the run is refused, and so is a description that
+    somebody has changed into something that is no result. What it says is judged by `verify`.
     """
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
@@ -144,22 +157,100 @@ def load(path: Path, *, problem: Formulation | None = None) -> Result:
     missing = [name for name in (*HEAD, *FIELDS) if name not in document]
     if missing:
         raise DataError(f"{path} is not a saved result: it has no {missing[0]!r}.")
-    if problem is None:
-        problem = _rebuilt(document, arrays, path)
+    if problem is None and document["params"] is None:
+        raise DataError(f"{path} was saved without data; "
+                        "pass the problem: mm.load(path, problem=...).")
+    what = "'params'"
+    try:
+        f = problem if problem is not None else _rebuilt(document, arrays)
+        _same_problem(f, document, path)
+        what = "a field"
+        return _result(f, document, arrays)
+    except MMCError:
+        raise
+    except BROKEN as e:
+        raise DataError(f"{path} is not a saved result: {what} of its description cannot be read "
+                        f"({type(e).__name__}: {e}). Save the result again.") from e
+
+
+def _rebuilt(document: dict[str, Any], arrays: Any) -> Formulation:
+    """The problem that a file describes."""
+    cls = registry.formulation(document["formulation"])
+    made: Formulation = cls(**_unpack(document["params"], arrays))
+    return made
+
+
+def _same_problem(problem: Formulation, document: dict[str, Any], path: Path) -> None:
+    RULES["fingerprint"].check(str(path), "fingerprint", document["fingerprint"])
     if problem.fingerprint != document["fingerprint"]:
         raise DataError(f"{path} belongs to another problem: fingerprint "
                         f"{document['fingerprint'][:12]}, the problem at hand has "
                         f"{problem.fingerprint[:12]}.")
-    c = document["certificate"]
+
+
+def _result(problem: Formulation, document: dict[str, Any], arrays: Any) -> Result:
+    """The result that a description of the right fields says."""
+    c, end = document["certificate"], document.get("climb_end")
     certificate = None if c is None else Certificate(
-        c["kind"], _unpack(c["options"], arrays), _unpack(c["duals"], arrays), c["fingerprint"])
-    columns = _unpack(document["history"], arrays)
-    rows = [dict(zip(columns, map(float, row), strict=True))
-            for row in zip(*columns.values(), strict=True)]
-    rest = {name: _unpack(document[name], arrays) for name in FIELDS}
+        _one_of(str, c["kind"]), _one_of(dict, _unpack(c["options"], arrays)),
+        _one_of(dict, _unpack(c["duals"], arrays)), _one_of(str, c["fingerprint"]))
+    rest = {name: _checked(name, _unpack(document[name], arrays)) for name in FIELDS}
     rest["point"] = problem.as_point(rest["point"])
-    end = document.get("climb_end")  # earlier versions do not say
-    return Result(problem, status=Status[document["status"]], certificate=certificate,
-                  history=History(rows), ladder=tuple(Rung(*r) for r in document["ladder"]),
-                  climb_end=None if end is None else ClimbEnd[end],
-                  adopted=bool(document.get("adopted", False)), **rest)
+    result = Result(problem, status=Status[document["status"]], certificate=certificate,
+                    history=_history(_unpack(document["history"], arrays)),
+                    ladder=tuple(_rung(r) for r in _one_of(list, document["ladder"])),
+                    climb_end=None if end is None else ClimbEnd[end],
+                    adopted=_checked("adopted", document.get("adopted", False)),
+                    gap_tol=_checked("gap_tol", document.get("gap_tol", CERTIFIED_GAP)), **rest)
+    if "gap_tol" not in document:
+        result = _brought_up(result)
+    better = document.get("incumbent")
+    if better is None:
+        return result
+    own = {name: _checked(name, _unpack(better[name], arrays)) for name in INCUMBENT}
+    own["point"] = problem.as_point(own["point"])
+    return dataclasses.replace(result, incumbent=dataclasses.replace(
+        result, adopted=False, status=Status[better["status"]], **own))
+
+
+def _brought_up(result: Result) -> Result:
+    """A result of an earlier version.
+
+    Its ladder holds what solvers said of themselves, and its message may speak of labels that such
+    files do not hold.
+    """
+    lower = -math.inf if result.lower_bound is None else result.lower_bound
+    value = result.objective if result.feasible else math.inf
+    kept = result.message == KEPT
+    rungs, low, high = [], -math.inf, math.inf
+    for r in result.ladder:
+        low, high = max(low, min(r.lower, lower)), min(high, max(r.upper, value))
+        rungs.append(dataclasses.replace(r, lower=low, upper=high))
+    return dataclasses.replace(result, ladder=tuple(rungs),
+                               message=result.status.value if kept else result.message)
+
+
+def _checked(name: str, value: Any) -> Any:
+    """A field of a description, of the type that it must have."""
+    if name in RULES:
+        RULES[name].check("a saved result", name, value)
+    return value
+
+
+def _one_of(kind: type, value: Any) -> Any:
+    if not isinstance(value, kind):
+        raise TypeError(f"{kind.__name__} expected, got {type(value).__name__}")
+    return value
+
+
+def _history(columns: Any) -> History:
+    values = [[float(v) for v in np.ravel(column)] for column in _one_of(dict, columns).values()]
+    names = [_one_of(str, name) for name in columns]
+    return History([dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)])
+
+
+def _rung(parts: Any) -> Rung:
+    level, *numbers = _one_of(list, parts)
+    for value in numbers:
+        NUMBER.check("a saved result", "ladder", value)
+    return Rung(_one_of(str, level), *numbers)

@@ -6,3 +6,4 @@ LOST = 1e-3  # share of an objective that rounding may change; where it may more
 SHOWN = 5e-7  # relative: half a unit of the sixth digit, as objectives are printed
 RISE = 1e-10  # relative rise of the objective between two masters that counts as one
 LEVELS = 16  # steps between no curvature of a sample in a tree of margins and that of the root
+SAME = 1e-9  # relative: between a number that was claimed and the same computed again

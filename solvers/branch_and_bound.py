@@ -133,7 +133,6 @@ class BranchAndBound(Solver):
     """
 
     needs: ClassVar[tuple[type[Capability], ...]] = (LabelQuadratic,)
-    small_matrices: ClassVar[bool] = True
 
     gap: float = hyper(1e-5, real(0), "relative gap below which a node is closed")
     enumerate: int = hyper(64, integer(1, 20_000), "labelings up to which a node is enumerated")
@@ -175,9 +174,8 @@ class BranchAndBound(Solver):
         return self._progress(lq, state)
 
     def outcome(self, f: Any, state: _Tree) -> Status | None:
-        if state.lower >= self._cutoff(state):
-            return Status.CONVERGED
-        return None
+        done = not state.open and state.active is None  # what is left of the gap is rounding
+        return Status.CONVERGED if done or state.lower >= self._cutoff(state) else None
 
     def certificate(self, f: Any, run: Run) -> Certificate | None:
         """The tree."""

@@ -61,7 +61,6 @@ class InteriorPoint(Solver):
 
     needs: ClassVar[tuple[type[Capability], ...]] = (Lift,)
     keeps_last: ClassVar[bool] = True
-    small_matrices: ClassVar[bool] = True
 
     tol: float = hyper(1e-8, real(0, open_low=True), "relative duality gap at which it stops")
     max_steps: int = hyper(100, integer(1), "steps after which it gives up")

@@ -59,7 +59,6 @@ class JointDual(Solver):
 
     needs: ClassVar[tuple[type[Capability], ...]] = (JointLift,)
     keeps_last: ClassVar[bool] = True
-    small_matrices: ClassVar[bool] = True
 
     tol: float = hyper(1e-4, real(0), "relative improvement of the bound that counts")
     evaluations: int = hyper(150, integer(1), "evaluations a step")

@@ -109,7 +109,6 @@ class KernelBarrier(Solver):
 
     needs: ClassVar[tuple[type[Capability], ...]] = (KernelLift,)
     keeps_last: ClassVar[bool] = True
-    small_matrices: ClassVar[bool] = True
 
     tol: float = hyper(1e-6, real(0, open_low=True), "relative duality gap at which it stops")
     shrink: float = hyper(0.15, real(0, 0.9, open_low=True),

@@ -52,7 +52,6 @@ class LabelGeneration(Solver):
     """
 
     needs: ClassVar[tuple[type[Capability], ...]] = (LabelHull,)
-    small_matrices: ClassVar[bool] = True
 
     tol: float = hyper(1e-7, real(0), "excess over the mixture above which a labeling is added")
     starts: int = hyper(10, integer(1), "eigenvectors whose signs a search begins at")

@@ -93,7 +93,6 @@ class MarginBarrier(Solver):
 
     needs: ClassVar[tuple[type[Capability], ...]] = (MarginLift,)
     keeps_last: ClassVar[bool] = True
-    small_matrices: ClassVar[bool] = True
 
     tol: float = hyper(1e-6, real(0, open_low=True), "relative duality gap at which it stops")
     max_steps: int = hyper(200, integer(1), "steps after which it gives up")

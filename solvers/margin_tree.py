@@ -92,7 +92,6 @@ class MarginTree(Solver):
     """
 
     needs: ClassVar[tuple[type[Capability], ...]] = (MarginRisk,)
-    small_matrices: ClassVar[bool] = True
 
     gap: float = hyper(5e-5, real(0, open_low=True), "relative gap below which a node is closed")
     starts: int = hyper(200, integer(1), "random directions from which labels are looked for")

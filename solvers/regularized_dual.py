@@ -52,7 +52,7 @@ class DualSpace:
             self.high[t] = 0.0
         if lift.square_low <= 0:
             self.high[t + 1] = 0.0
-        norm = float(np.linalg.norm(lift.b))
+        norm = float(np.linalg.norm(lift.b)) or 1.0  # where links pair all samples b is 0
         clique = np.sqrt(lift.k * (lift.k + 1) / 4)
         norms = [1.0, norm**2, norm / np.sqrt(2), norm / np.sqrt(2), np.sqrt(0.5), 1.0, np.sqrt(2)]
         self.unit = 1.0 / np.repeat(norms, sizes)
@@ -164,7 +164,6 @@ class RegularizedDual(Solver):
 
     needs: ClassVar[tuple[type[Capability], ...]] = (Lift,)
     keeps_last: ClassVar[bool] = True
-    small_matrices: ClassVar[bool] = True
 
     tol: float = hyper(1e-7, real(0), "relative improvement of the bound that counts")
     evaluations: int = hyper(40, integer(1), "evaluations a step")

@@ -17,8 +17,8 @@ hypothesis.settings.register_profile("mmcopt", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("mmcopt")
 
 # What tests share are modules by these names; pytest's import mode puts no folder on sys.path.
-for _name in ("jitter", "literal", "instances", "oracle", "relaxed", "tree", "exact",
-              "extremes"):
+for _name in ("determinism", "edits", "exact", "extremes", "honest", "jitter", "literal",
+              "instances", "oracle", "relaxed", "tree"):
     _spec = importlib.util.spec_from_file_location(
         _name, pathlib.Path(__file__).with_name(f"{_name}.py"))
     sys.modules[_name] = importlib.util.module_from_spec(_spec)

@@ -32,7 +32,7 @@ ROOMS = (
 # Methods of convenience: they look up where they are called, never when they are imported.
 DOORS = {
     ("mmcopt.modeling.formulation", "mmcopt.bounds.relaxation"),  # problem.relax(...)
-    ("mmcopt.modeling.result", "mmcopt.bounds.certificates"),  # result.verify()
+    ("mmcopt.modeling.result", "mmcopt.bounds.verification"),  # result.verify()
     ("mmcopt.modeling.result", "mmcopt.solving.ladder"),  # result.certify()
     ("mmcopt.modeling.result", "mmcopt.saving"),  # result.save(path)
     ("mmcopt.modeling.result", "mmcopt.plot"),  # result.plot()

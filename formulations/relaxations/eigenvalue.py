@@ -44,6 +44,7 @@ class Eigenvalue(Relaxation):
     """
 
     kind: ClassVar[str] = "eig"
+    dual_names = ("t",)
     rank: ClassVar[float] = 10
     paper = "Donath and Hoffman (1973); Rendl and Wolkowicz (1995)"
     tightness: ClassVar[str] = "one eigenvalue; the gap is often most of the objective"

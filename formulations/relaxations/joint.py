@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from mmcopt.bounds import violated_cuts
-from mmcopt.bounds.label_lift import Cuts
+from mmcopt.bounds.label_lift import DUALS, Cuts
 from mmcopt.bounds.label_weight_lift import JointLift
 from mmcopt.bounds.relaxation import Relaxation
 from mmcopt.bounds.weight_lift import margin_lift
@@ -33,6 +33,7 @@ class XuMMC(Relaxation):
     """
 
     kind: ClassVar[str] = "mmc"
+    dual_names = ("a", *DUALS)
     rank: ClassVar[float] = 110
     of: ClassVar[type[Capability]] = LiftedMargin
     paper = "Xu, Neufeld, Larson and Schuurmans (2005)"

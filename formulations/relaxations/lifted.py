@@ -40,6 +40,7 @@ class Lifted(Relaxation):
     """
 
     kind: ClassVar[str] = "lifted"
+    dual_names = ("g", "t")
     rank: ClassVar[float] = 90
     of: ClassVar[type[Capability]] = LiftedMargin
     paper = "ours; for k = 2 of the value of Xu et al. (2005) without balance"

@@ -38,6 +38,7 @@ class MKCLift(Lifted):
     """
 
     kind: ClassVar[str] = "mkc"
+    dual_names = ("a", "u")
     rank: ClassVar[float] = 100
     of: ClassVar[type[Capability]] = KernelMargin
     paper = "ours; for one kernel the value of Lifted"

@@ -41,6 +41,7 @@ class PengWei(Relaxation):
     """
 
     kind: ClassVar[str] = "peng-wei"
+    dual_names = ("v", "N")
     rank: ClassVar[float] = 70
     paper = "Peng and Wei (2007)"
     tightness: ClassVar[str] = "bounds kernel k-means, not this problem; for starts and comparison"

@@ -43,6 +43,7 @@ class XuSchuurmans(Relaxation):
     """
 
     kind: ClassVar[str] = "xu-schuurmans"
+    dual_names = ("L", "P", "v", "u", "N")
     rank: ClassVar[float] = 140
     of: ClassVar[type[Capability]] = LiftedMargin
     paper = "Xu and Schuurmans (2005), for the mean of the slacks"

@@ -1,4 +1,4 @@
-"""Bounds that anyone can re-check: evaluate, certify, verify.
+"""Bounds that anyone can re-check: evaluate, and the certificates that `verify` judges.
 
 Every bound is a function of a dual point that holds for *any* such point, so a certificate is the
 point itself: `verify` evaluates it again on a rebuilt problem, in NumPy, without any solver.
@@ -19,17 +19,21 @@ from mmcopt.bounds.decision_tree import tree_bound
 from mmcopt.capabilities import Bounded, LabelQuadratic
 from mmcopt.checks import encode_labels
 from mmcopt.constraints import square_sums
-from mmcopt.errors import MMCError, MMCWarning
-from mmcopt.linalg import UNIT, largest_eigenvalue, leading_dense, leading_pair, proved_psd_shift
+from mmcopt.errors import MMCWarning
+from mmcopt.linalg import (
+    UNIT,
+    largest_eigenvalue,
+    leading_dense,
+    leading_pair,
+    proved_psd_shift,
+    same_threads,
+)
 from mmcopt.modeling import Formulation
-from mmcopt.modeling.result import Certificate, Check, Report, Result, Status
+from mmcopt.modeling.result import Certificate, Result, Status
 from mmcopt.registry import relaxations
-from mmcopt.tolerances import CERTIFIED_GAP
+from mmcopt.tolerances import CERTIFIED_GAP, SAME
 from mmcopt.types import Floats, Labels
 
-# What NumPy raises on points and duals that are not of the problem's form: forged, or of a file.
-MALFORMED = (ValueError, IndexError, KeyError, TypeError, AttributeError, ArithmeticError,
-             RuntimeError, np.linalg.LinAlgError)
 FEW = 400  # rows up to which a dense eigenvalue is as fast as a coarse one
 TANGENTS = 12  # of the search for the best shift, at the most
 FLAT = 1e-6  # relative: what a better shift must gain
@@ -65,16 +69,8 @@ def eig_bound(f: Any, duals: dict[str, Any]) -> float:
     ones = lq.matrix.total() - t * n**2
     q = square_sums(lq.low, lq.high, int(n))[1]
     upper = ones / k + (n - n / k) * top + t * q
-    margin = (n + 8) * UNIT * (abs(lq.constant) + lq.scale * (_mass(lq) + t * n**2 + abs(upper)))
+    margin = (n + 8) * UNIT * (abs(lq.constant) + lq.scale * (lq.mass + t * n**2 + abs(upper)))
     return lq.safe(float(lq.constant - lq.scale * upper - margin))
-
-
-def _mass(lq: LabelQuadratic) -> float:
-    """Bound on the sum of |W_ij|, to which the rounding of sums over W is relative."""
-    Psi = lq.matrix.factor()
-    if Psi is None:
-        return float(np.abs(lq.matrix.dense()).sum())
-    return float(np.square(np.abs(Psi).sum(axis=0, dtype=np.float64)).sum())
 
 
 def _scaled(lq: LabelQuadratic, t: float) -> Any:
@@ -92,8 +88,8 @@ def _scaled(lq: LabelQuadratic, t: float) -> Any:
 
 def trivial_bound(f: Any, duals: dict[str, Any]) -> float:
     """The formulation's own bound that needs no dual point."""
-    lq = f.offer(LabelQuadratic)
-    bound = lq.trivial_bound
+    bounded, lq = f.offer(Bounded), f.offer(LabelQuadratic)
+    bound = bounded.trivial if bounded is not None else lq.trivial_bound
     return -math.inf if bound is None else float(bound)
 
 
@@ -139,7 +135,10 @@ def bound_of(f: Any, certificate: Certificate) -> float:
 
 
 def certified(result: Result, kind: str, duals: dict[str, Any]) -> Result:
-    """Attach the bound of a dual point when it is better than the one there."""
+    """Attach the bound of a dual point when it is better than the one there.
+
+    One above the objective of a feasible point, by more than rounding, is no bound: it is left out.
+    """
     f = result.formulation
     found = Certificate(kind, {}, duals, f)
     value = bound_of(f, found)
@@ -150,13 +149,29 @@ def certified(result: Result, kind: str, duals: dict[str, Any]) -> Result:
     return replace(result, lower_bound=value, certificate=found)
 
 
+def capped(result: Result) -> Result:
+    """The result without what rounding has put of its bound above the objective."""
+    lower = result.lower_bound
+    if lower is None or not result.feasible or lower <= result.objective:
+        return result
+    value = _not_above(result, lower, "certificate's" if result.certificate is None
+                       else result.certificate.kind)
+    if value > -math.inf:
+        return replace(result, lower_bound=value)
+    return replace(result, lower_bound=None, certificate=None)
+
+
+def room_above(result: Result, doubt: float) -> float:
+    """How far a bound may be above the objective by rounding, or by what a point violates."""
+    size = abs(result.objective)
+    violated = CERTIFIED_GAP * max(1.0, size) if result.violation > 0.0 else 0.0
+    return doubt + SAME * max(size, result.formulation.negligible) + violated
+
+
 def _not_above(result: Result, value: float, kind: str) -> float:
     """The objective, where a bound is above it by rounding or what is violated; else no bound."""
-    f, size = result.formulation, abs(result.objective)
-    slack = f.uncertainty(result.point) + 1e-9 * max(size, f.negligible)
-    if result.violation > 0.0:
-        slack += CERTIFIED_GAP * max(1.0, size)
-    if value - result.objective <= slack:
+    f = result.formulation
+    if value - result.objective <= room_above(result, f.uncertainty(result.point)):
         return result.objective
     warnings.warn(f"{type(f).__name__}: the {kind} bound {value!r} is above the objective "
                   f"{result.objective!r} of a feasible point, so one of them is wrong; the bound "
@@ -188,16 +203,18 @@ def cheap_bound(result: Result, certificate: Certificate | None = None, *,
         duals = certificate.duals if certificate is not None else \
             None if bounded.duals is None else bounded.duals(result.point)
         kind = "own" if certificate is None else certificate.kind
-        return result if duals is None else certified(result, kind, duals)
+        result = result if duals is None else certified(result, kind, duals)
+        if bounded.trivial is not None and result.lower_bound is not None:
+            result = certified(result, "trivial", {})  # where a poor dual point proves less
+        return result
     lq = f.offer(LabelQuadratic)
     if lq is None:
         return result
-    result = replace(result, trivial_bound=lq.trivial_bound)
+    result = certified(replace(result, trivial_bound=lq.trivial_bound), "trivial", {})
     if certificate is not None:
         result = certified(result, certificate.kind, certificate.duals)
         if result.proves(CERTIFIED_GAP) and (result.closed or 0.0) > 0.0:
             return result
-    result = certified(result, "trivial", {})
     if eigenvalue and (lq.n <= EIG_DENSE or not lq.matrix.is_dense):
         result = certified(result, "eig", {"t": best_shift(lq)})
     return result
@@ -265,54 +282,8 @@ def evaluate(problem: Formulation, labels: Labels, *, bound: bool = True) -> Res
     if problem.offer(LabelQuadratic) is None:  # the classes that the scores of the point give
         own = problem.labels(point)
         named = own if classes is None else np.asarray(values)[own]
-    result = Result(problem, "evaluate", point, named, problem.settled(point),
-                    problem.violation(point), Status.EVALUATED, Status.EVALUATED.value,
-                    classes=classes)
-    return cheap_bound(result) if bound else result
-
-
-def verify(result: Result) -> Report:
-    """Check a result against a problem rebuilt from its parameters and data."""
-    f = result.formulation
-    checks = []
-    try:
-        fresh = type(f)(**f.params())
-        claimed = result.certificate.fingerprint if result.certificate else f.fingerprint
-        checks.append(Check("fingerprint", fresh.fingerprint == claimed,
-                            f"problem {fresh.fingerprint[:12]}, certificate {claimed[:12]}"))
-        objective, violation = fresh.objective(result.point), fresh.violation(result.point)
-        doubt = fresh.uncertainty(result.point)
-        checks.append(_close("objective", result.objective, objective, doubt))
-        checks.append(_close("violation", result.violation, violation))
-        codes = _codes(result)
-        same = codes is not None and fresh.agrees(result.point, codes)
-        checks.append(Check("labels", same, "those of the point"))
-        if result.lower_bound is None:
-            checks.append(Check("bound", True, "none claimed"))
-        elif result.certificate is None or result.certificate.kind not in {*BOUNDS, *relaxations()}:
-            checks.append(Check("bound", False, "a bound is claimed without a known certificate"))
-        else:
-            c = result.certificate
-            bound = bound_of(fresh, c)
-            ok = result.lower_bound <= bound + 1e-9 * (1 + abs(bound)) + doubt
-            checks.append(Check("bound", ok, f"claimed {result.lower_bound:.12g}, recomputed "
-                                             f"{bound:.12g} from its {c.kind} certificate"))
-    except (MMCError, *MALFORMED) as e:
-        checks.append(Check("rebuild", False, f"{type(e).__name__}: {e}"))
-    return Report(tuple(checks))
-
-
-def _codes(result: Result) -> Any:
-    """The labels as numbers of clusters; None where they are no names of them."""
-    labels = np.asarray(result.labels)
-    if result.classes is None:
-        return labels
-    if len(set(result.classes)) < len(result.classes):
-        return None
-    named = labels[..., None] == np.asarray(result.classes)
-    return np.argmax(named, axis=-1) if np.ndim(named) == 2 and named.any(axis=-1).all() else None
-
-
-def _close(name: str, claimed: float, found: float, doubt: float = 0.0) -> Check:
-    ok = abs(claimed - found) <= 1e-9 * (1 + abs(found)) + doubt
-    return Check(name, ok, f"claimed {claimed:.12g}, recomputed {found:.12g}")
+    with same_threads(problem.n):
+        result = Result(problem, "evaluate", point, named, problem.settled(point),
+                        problem.violation(point), Status.EVALUATED, Status.EVALUATED.value,
+                        classes=classes)
+        return cheap_bound(result) if bound else result

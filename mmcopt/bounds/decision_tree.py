@@ -78,11 +78,16 @@ def tree_bound(lq: LabelQuadratic, tree: dict[str, Any]) -> float:
         paths.append([*paths[parent[v]], (*pairs[v], same[v])])
     own = [-math.inf if given is None else leaf_bound(lq, path, given)
            for path, given in zip(paths, duals, strict=True)]
-    for v, kids in enumerate(children):
-        a, b = kids if len(kids) == 2 else (v, v)
-        if not (set(pairs[a]) == set(pairs[b]) and len(set(pairs[a])) == 2 and same[a] != same[b]):
-            children[v] = []  # they prove nothing of their parent
-    return folded(children, own)[0]
+    return folded(covering(children, pairs, same), own)[0]
+
+
+def covering(children: list[list[int]], pairs: list[tuple[int, int]],
+             same: list[bool]) -> list[list[int]]:
+    """The children that cover their parent: two, which decide one pair differently, or none."""
+    def covers(a: int, b: int) -> bool:
+        return set(pairs[a]) == set(pairs[b]) and len(set(pairs[a])) == 2 and same[a] != same[b]
+
+    return [kids if len(kids) == 2 and covers(*kids) else [] for kids in children]
 
 
 def families(parent: list[int]) -> list[list[int]]:

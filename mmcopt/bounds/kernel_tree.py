@@ -21,7 +21,7 @@ from mmcopt.bounds.margin_metric import sample_rows
 from mmcopt.bounds.multi_kernel_lift import norms
 from mmcopt.bounds.sign_tree import SignTree, leaf_values
 from mmcopt.capabilities import KernelMargin
-from mmcopt.linalg import UNIT
+from mmcopt.linalg import UNIT, one_thread
 from mmcopt.types import Floats
 
 BATCH = 4e6  # numbers in an array of several points at a time
@@ -32,8 +32,6 @@ class KernelProof:
     """A certificate over a problem: the tree, and the bounds of its nodes, recomputed."""
 
     def __init__(self, margin: KernelMargin, duals: dict[str, Any]) -> None:
-        from threadpoolctl import threadpool_limits
-
         if margin.k != 2:
             raise ValueError("a tree of margins bounds hinge problems of two classes only")
         self.n = n = margin.parts[0].n
@@ -45,7 +43,7 @@ class KernelProof:
         self.lengths = np.sqrt(self.own)
         self.rounding = 8 * (n + max(X.shape[1] for X in rows) + 32) * UNIT
         self.power = np.inf if margin.p == 1.0 else margin.p / (margin.p - 1.0)
-        with threadpool_limits(limits=1):
+        with one_thread:
             values = leaf_values(self.tree, max(1, int(BATCH / (len(rows) * n))), self._batch)
         self.bounds = [margin.scale * bound for bound in self.tree.bounds(values)]
 

@@ -30,6 +30,7 @@ from mmcopt.tables import spoken
 from mmcopt.types import Floats, Ints
 
 Duals = dict[str, Any]
+DUALS = ("u", "t", "up", "down", "pairs", "g", "N", "triangles", "cliques")  # by name
 NO_CUTS = np.empty((0, 4), dtype=np.int64)
 # Signs of the three entries (ij, ik, jl) of a triangle cut of each type.
 SIGNS = np.array([[-1, -1, -1], [1, 1, -1], [1, -1, 1], [-1, 1, 1]], dtype=np.float64)
@@ -155,8 +156,8 @@ class Lift(Capability):
 
     @property
     def flat(self) -> bool:
-        """Whether Xb = 0 for every feasible X: clusters of equal size."""
-        return self.square <= 1e-12 * float(np.abs(self.b).sum()) ** 2
+        """Whether Xb = 0 for every feasible X and not by b = 0: clusters of equal size."""
+        return self.square <= 1e-12 * float(np.abs(self.b).sum()) ** 2 and bool(self.b.any())
 
     @property
     def extras(self) -> str | None:
@@ -391,6 +392,9 @@ def binary_lift(lq: LabelQuadratic) -> Lift:
         raise InfeasibleError("no sizes of the two clusters meet the bounds.")
     ends = (2 * int(low) - n, 2 * int(high) - n)
     square = float(max(abs(e) for e in ends)) ** 2
+    if not b.any() and not low <= n // 2 <= high:
+        raise InfeasibleError("the links pair all samples, which makes clusters of equal size, and "
+                              "the sizes forbid these.")
     odd = n % 2
     least = 0 if ends[0] * ends[1] <= 0 else min(abs(e) for e in ends)
     total = float(W.sum())

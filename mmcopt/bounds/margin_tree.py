@@ -29,7 +29,7 @@ from mmcopt.bounds.margin_metric import MarginMetric, sample_rows
 from mmcopt.bounds.sign_tree import SignTree, leaf_values
 from mmcopt.bounds.weight_lift import psi
 from mmcopt.capabilities import KernelMargin, MarginRisk
-from mmcopt.linalg import UNIT
+from mmcopt.linalg import UNIT, one_thread
 from mmcopt.margins import Hinge
 from mmcopt.tolerances import LEVELS
 from mmcopt.types import Floats
@@ -42,8 +42,6 @@ class MarginProof:
         if risk is None or risk.k != 2 or type(risk.loss) is not Hinge:
             raise ValueError("a tree of margins bounds hinge problems of two classes only, without "
                              "an active balance or a floor on sizes")
-        from threadpoolctl import threadpool_limits
-
         n = risk.features.n
         self.tree = tree = SignTree(duals, n)
         self.root = np.asarray(duals["g"], dtype=np.float64)
@@ -59,7 +57,7 @@ class MarginProof:
         self.metric = MarginMetric(sample_rows(risk.features), risk.beta / 4.0, self.root)
         if not self.metric.definite:
             raise ValueError("the tree proves nothing: S is not positive definite")
-        with threadpool_limits(limits=1):  # matrices are small
+        with one_thread:  # matrices are small
             self.values = leaf_values(tree, self.metric.batch, self._batch)
         self.bounds = tree.bounds(self.values)
 

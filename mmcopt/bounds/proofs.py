@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from mmcopt.bounds.decision_tree import Decision, families, folded, leaf_bound
+from mmcopt.bounds.decision_tree import Decision, covering, families, folded, leaf_bound
 from mmcopt.bounds.margin_tree import margin_proof
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.errors import DataError
@@ -99,9 +99,11 @@ def proof_tree(result: Result) -> ProofTree:
         i, j = map(int, pairs[v])
         paths.append([*paths[p], (i, j, same[v])])
         texts.append(f"{first[i]} and {first[j]} {'together' if same[v] else 'apart'}")
-    bounds = _bounds(lq, parent, children, paths, duals)
+    sound = covering(children, [(int(i), int(j)) for i, j in pairs], same)
+    bounds = _bounds(lq, parent, sound, paths, duals)
     nodes = [Node(parent[v], len(paths[v]), texts[v], bounds[v],
-                  _end(result, bounds[v], duals[v], bool(children[v])), tuple(children[v]))
+                  _end(result, bounds[v], duals[v], bool(sound[v])) if sound[v] == children[v]
+                  else "its children do not cover it", tuple(children[v]))
              for v in range(len(parent))]
     return ProofTree(tuple(nodes), result.objective, bounds[0])
 

@@ -8,22 +8,44 @@ for relaxations that are a `Lift`; a new one of that kind is a statement and a f
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from mmcopt import registry
 from mmcopt.bounds import violated_cuts
-from mmcopt.bounds.label_lift import Cuts, Lift
+from mmcopt.bounds.label_lift import DUALS, Cuts, Lift
 from mmcopt.bounds.label_lift_cvxpy import LiftedProgram
 from mmcopt.bounds.labels_from_matrix import rounded
 from mmcopt.capabilities import Bounded, Capability, ConvexProgram, LabelQuadratic, Program
+from mmcopt.checks import shown
 from mmcopt.errors import IncompatibleError, ParameterError
 from mmcopt.modeling import Formulation, cached
 from mmcopt.tables import human, spoken
+from mmcopt.tolerances import SAME
 from mmcopt.types import Floats, Ints
+
+
+def _of_known(bound: Callable[[Any, Any], float]) -> Callable[[Any, Any], float]:
+    """Refuse duals of a name that a bound would not look at: they are mistyped, or another's."""
+
+    @functools.wraps(bound)
+    def checked(self: Relaxation, duals: Any) -> float:
+        owner, known = type(self).__name__, self.dual_names
+        if not isinstance(duals, dict):
+            raise ParameterError(f"{owner}: duals must be a mapping of names to arrays; got "
+                                 f"{shown(duals)}.")
+        unknown = sorted(set(duals) - set(known), key=str) if known else []
+        if unknown:
+            raise ParameterError(f"{owner}: no dual is called {shown(unknown[0])}; the bound takes "
+                                 f"{', '.join(known)}, and those left out are 0.")
+        return bound(self, duals)
+
+    return checked
 
 
 class Relaxation(Formulation):
@@ -42,8 +64,14 @@ class Relaxation(Formulation):
     bounds_problem: ClassVar[bool] = True
     default_solver: ClassVar[str] = "Conic"
     trivial: ClassVar[float | None] = None  # a bound that costs nothing
+    dual_names: ClassVar[tuple[str, ...]] = ()  # that `bound` knows, where they are named
 
     problem: Any
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "bound" in cls.__dict__:
+            setattr(cls, "bound", _of_known(cls.bound))  # noqa: B010 (checkers know it as declared)
 
     def __init__(self, problem: Any) -> None:
         refusal = self.refuses(problem)
@@ -79,6 +107,11 @@ class Relaxation(Formulation):
         """A lower bound on the relaxed problem, for any duals whatever."""
 
     @property
+    def magnitude(self) -> float:
+        """That of the problem that is relaxed: the units are the same."""
+        return float(self.problem.magnitude)
+
+    @property
     def program(self) -> Any:
         """The `Program` in cvxpy, which relaxations that have one keep."""
         raise IncompatibleError(f"{type(self).__name__} has no cvxpy form.")
@@ -110,7 +143,7 @@ class Relaxation(Formulation):
             return False
         best = problem.objective(own)
         return problem.violation(labels) <= problem.violation(own) \
-            and problem.objective(labels) <= best + 1e-9 * (1 + abs(best))
+            and problem.objective(labels) <= best + SAME * (self.magnitude + abs(best))
 
     def offer(self, kind: type[Any]) -> Any:
         if kind is ConvexProgram and type(self).program is not Relaxation.program:
@@ -168,6 +201,7 @@ class LiftedRelaxation(Relaxation):
     """
 
     name: ClassVar[str] = "M"
+    dual_names = DUALS
     cuts: ClassVar[bool] = False
 
     @classmethod

@@ -18,6 +18,8 @@ from mmcopt.errors import DataError, InfeasibleError, ParameterError
 from mmcopt.linalg import largest_eigenvalue, smallest_eigenvalue, spd_inverse
 from mmcopt.types import Floats, Ints
 
+FLAT = 1e-12  # relative: a spread of eigenvalues that is rounding
+ROWS = 256  # of a matrix that are looked at together
 SINGLE_FROM = 1000  # nodes above which smoothed problems are made in the working precision
 
 
@@ -108,6 +110,24 @@ class LabelQuadratic(Capability):
     def trivial_bound(self) -> float | None:
         """A lower bound that needs no computation, or None."""
         return self.trivial() if callable(self.trivial) else self.trivial
+
+    @property
+    def mass(self) -> float:
+        """Bound on the sum of |W_ij|, to which the rounding of sums over W is relative."""
+        if "mass" not in self._memo:
+            Psi = self.matrix.factor()
+            if Psi is not None:
+                size = float(np.square(np.abs(Psi).sum(axis=0, dtype=np.float64)).sum())
+            else:
+                W = self.matrix.dense()
+                size = float(sum(np.abs(W[i:i + ROWS]).sum() for i in range(0, len(W), ROWS)))
+            self._memo["mass"] = size
+        return float(self._memo["mass"])
+
+    @property
+    def magnitude(self) -> float:
+        """What the terms of the objective come to, at the most."""
+        return abs(self.constant) + abs(self.scale) * self.mass
 
     @property
     def _memo(self) -> dict[Any, Any]:
@@ -270,6 +290,8 @@ class LabelQuadratic(Capability):
         # Single precision where it is enough for searching and saves time worth speaking of.
         W = self.matrix.dense(self.dtype if self.n > SINGLE_FROM else np.float64)
         low, high = self.spread or (smallest_eigenvalue(W), largest_eigenvalue(W))
+        if high - low <= FLAT * max(abs(low), abs(high)):  # a multiple of I has no directions
+            return self
         A = W * (-(t - 1.0) / (high - low))
         diagonal = np.diag_indices(self.n)
         A[diagonal] += t + (t - 1.0) * low / (high - low)
@@ -292,7 +314,10 @@ class LabelQuadratic(Capability):
             if isinstance(self.matrix, LowRank):
                 return _half(self.matrix.spectrum()[0], alive, 1.0)
             far = 1e4
-            W = self.smooth(far).matrix.dense(self.dtype)
+            smoothed = self.smooth(far)
+            if smoothed is self:
+                return 2.0
+            W = smoothed.matrix.dense(self.dtype)
             j = min(self.n - 1, alive)
             X = np.random.default_rng(0).standard_normal((self.n, min(self.n, j + 10)))
             for _ in range(4):

@@ -14,6 +14,7 @@ import numpy as np
 
 from mmcopt.checks import is_sparse, require_memory
 from mmcopt.errors import DataError
+from mmcopt.linalg import same_threads
 from mmcopt.types import Floats, Ints
 
 
@@ -91,6 +92,7 @@ class Dense(Symmetric):
             raise DataError("Dense needs an array, or n and a function that builds it.")
         self.n = n
         self._build = build
+        self._own = "float64"  # the precision that it was given in
         self._copies: dict[str, Floats] = {}
         if array is not None:
             self._keep(array)
@@ -99,6 +101,7 @@ class Dense(Symmetric):
     def trusted(cls, array: Floats) -> Dense:
         """Wrap an array that is known to be symmetric and finite, in its own precision."""
         out = cls(n=array.shape[0])
+        out._own = array.dtype.name
         out._keep(np.ascontiguousarray(array))
         return out
 
@@ -108,11 +111,11 @@ class Dense(Symmetric):
         self._copies[array.dtype.name] = view
 
     def _base(self) -> Floats:
-        """The entries in the best precision that is held."""
+        """The entries in the precision they came in, whatever copies there are by now."""
         if not self._copies and self._build is not None:
-            self._keep(self._build())
-        held = self._copies
-        return held["float64"] if "float64" in held else held["float32"]
+            with same_threads(self.n):
+                self._keep(self._build())
+        return self._copies[self._own]
 
     def dense(self, dtype: Any = np.float64) -> Floats:
         name = np.dtype(dtype).name

@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +19,7 @@ from mmcopt.capabilities import LabelQuadratic
 from mmcopt.checks import integer, known_keywords, optional, real
 from mmcopt.comparing.table import Comparison, Row
 from mmcopt.errors import BackendError, DataError, IncompatibleError, ParameterError
+from mmcopt.linalg import one_thread
 from mmcopt.modeling import Formulation
 from mmcopt.modeling.result import Status
 from mmcopt.solving import Solver, repr_solver, solve
@@ -219,7 +219,7 @@ def compare(problems: Any, solvers: Any, *, seeds: int | Sequence[Any],
     tasks = [_Task(p, s, seed) for p in named for seed in _seeds(seeds) for s in chosen
              if (p, s) in runs.prepared]
     try:
-        with _one_blas_thread(n_jobs):
+        with one_thread:  # whatever n_jobs is
             runs.prepare()
             watch.begin(len(tasks))
             runs.serial(tasks) if n_jobs in (None, 1) else runs.threaded(tasks, n_jobs)
@@ -230,14 +230,6 @@ def compare(problems: Any, solvers: Any, *, seeds: int | Sequence[Any],
     table.interrupted = runs.stop.is_set()
     _sort(table, tasks)
     return table
-
-
-def _one_blas_thread(n_jobs: int | None) -> AbstractContextManager[Any]:
-    if n_jobs in (None, 1):
-        return nullcontext()
-    from threadpoolctl import threadpool_limits
-
-    return threadpool_limits(limits=1)
 
 
 def _seeds(seeds: int | Sequence[Any]) -> list[Any]:

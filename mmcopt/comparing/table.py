@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from mmcopt.bounds.certificates import capped
 from mmcopt.errors import BackendError, IncompatibleError, MMCError, ParameterError
 from mmcopt.metrics import adjusted_rand_index
 from mmcopt.modeling import Formulation
 from mmcopt.modeling.result import ClimbEnd, Result, Rung, Status
 from mmcopt.tables import as_json, markdown_table, text_table
-from mmcopt.tolerances import CERTIFIED_GAP, FEASIBLE
+from mmcopt.tolerances import FEASIBLE
 from mmcopt.types import Path, Seed
 
 COLUMNS: tuple[str, ...] = ("problem", "solver", "seed", "status", "objective", "lower_bound",
@@ -121,9 +122,11 @@ class Comparison:
                 continue
             if r.lower_bound is None or r.lower_bound < tight.lower_bound:
                 r = dataclasses.replace(r, lower_bound=tight.lower_bound,
-                                        certificate=tight.certificate, ladder=tight.ladder)
-            if r.status is not Status.EVALUATED and r.proves(CERTIFIED_GAP):
-                r = dataclasses.replace(r, status=Status.CERTIFIED)
+                                        certificate=tight.certificate)
+                if tight.ladder and tight.ladder[-1].upper >= r.objective:  # found with these
+                    r = dataclasses.replace(r, ladder=tight.ladder)
+            if r.status is not Status.EVALUATED:
+                r = capped(r).closing()
             self.results[i] = r
             row.update(lower_bound=r.lower_bound, gap=r.gap, status=str(r.status))
 

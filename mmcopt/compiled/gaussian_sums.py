@@ -127,6 +127,28 @@ def gathered(rows: F, slots: N, index: N) -> F:
     return out
 
 
+@vector
+def combined(rows: F, slots: N, a: F) -> F:
+    """sum_i a_i rows[slots_i], added up in the order of i."""
+    n = rows.shape[1]
+    out = np.zeros(n)
+    for s in range(0, n, BLOCK):
+        end = min(s + BLOCK, n)
+        part = out[s:end]
+        whole = slots.size - slots.size % 4
+        for i in range(0, whole, 4):  # four rows in one pass over ``part``
+            p, q, r, u = a[i], a[i + 1], a[i + 2], a[i + 3]
+            b, c = rows[slots[i], s:end], rows[slots[i + 1], s:end]
+            d, e = rows[slots[i + 2], s:end], rows[slots[i + 3], s:end]
+            for j in range(part.size):
+                part[j] += p * b[j] + q * c[j] + (r * d[j] + u * e[j])
+        for i in range(whole, slots.size):
+            b, p = rows[slots[i], s:end], a[i]
+            for j in range(part.size):
+                part[j] += p * b[j]
+    return out
+
+
 @adding
 def weighted_sum(a: F, b: F) -> float:
     """Return a'b."""

@@ -113,11 +113,12 @@ class Kernel:
         name = values.pop("kernel", None)
         if not isinstance(name, str) or name not in table:
             raise ParameterError(f"from_dict: kernel must be one of {', '.join(table)}; "
-                                 f"got {name!r}.")
+                                 f"got {checks.shown(name)}.")
         try:
             return table[name](**values)
         except TypeError as e:
-            raise ParameterError(f"from_dict: {name} cannot be built from {values} ({e}).") from e
+            raise ParameterError(f"from_dict: {name} cannot be built from "
+                                 f"{checks.shown(values)} ({e}).") from e
 
     def __repr__(self) -> str:
         """Print the code that builds the kernel."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+import threading
 from collections.abc import Callable
 from typing import Any, overload
 
 import numpy as np
 
-from mmcopt.checks import read_only, require_memory
+from mmcopt.checks import read_only, require_memory, shown, unmasked
 from mmcopt.errors import DataError
 from mmcopt.kernels.fitted import FittedKernel
 from mmcopt.linalg import UNIT
@@ -17,6 +18,7 @@ from mmcopt.types import Floats, Ints
 ENTRIES = 2_000_000  # of a block of rows that is worked on at a time
 PATIENCE = 50_000_000  # entries between two looks at the clock
 HELD = 2.5e8  # bytes of rows that are kept, of kernels that are dear to compute
+TOGETHER = 16  # rows of a product of matrices
 CHEAP = 4  # features up to which a row of Gaussians is computed as fast as it is read
 
 
@@ -77,7 +79,8 @@ class KernelRows:
 
     One of three ways to the same numbers: ``gaussian`` where compiled loops are fastest,
     ``features`` Phi with K = Phi Phi', or else whatever the kernel computes. Rows that are dear are
-    kept, up to `HELD` bytes.
+    kept, up to `HELD` bytes, and may be asked for by many threads at a time: what is kept changes
+    how long an answer takes, and not a bit of it.
     """
 
     def __init__(self, fitted: FittedKernel) -> None:
@@ -91,12 +94,17 @@ class KernelRows:
         self._keep_none()
 
     def _keep_none(self) -> None:
+        self._lock = threading.Lock()
         self._rows, self._count = np.empty((0, self.n)), 0
         self._slot = np.empty(0, dtype=np.int64)  # where the row of a sample is kept, or -1
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_rows": np.empty((0, self.n)), "_count": 0,
-                "_slot": np.empty(0, dtype=np.int64)}
+        kept = ("_lock", "_rows", "_count", "_slot")
+        return {name: value for name, value in self.__dict__.items() if name not in kept}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._keep_none()
 
     def subset(self, index: Ints) -> KernelRows:
         """The kernel of some of the training rows alone."""
@@ -139,38 +147,74 @@ class KernelRows:
             return False
         return self.gaussian is None or self.gaussian.XT.shape[0] > CHEAP
 
-    def kept(self, index: Ints) -> Ints | None:
-        """Where the rows of some samples are kept, once they are; None if that is too much."""
+    def kept(self, index: Ints) -> tuple[Floats, Ints] | None:
+        """Rows that are kept, and where those of some samples stand; None if that is too much.
+
+        Nothing that was handed out is written over: where there is no room a new store begins.
+        """
         most = int(HELD / (8.0 * self.n))
         if len(index) > most:
             return None
-        if not len(self._slot):
-            self._slot = np.full(self.n, -1, dtype=np.int64)
-        new = index[self._slot[index] < 0]
+        with self._lock:
+            if not len(self._slot):
+                self._slot = np.full(self.n, -1, dtype=np.int64)
+            new = index[self._slot[index] < 0]
+        rows = self._one_by_one(new)  # by several threads, it may be: they are the same
+        with self._lock:
+            missing = self._slot[index] < 0
+            if missing.sum() > len(new) or not np.isin(index[missing], new).all():
+                old = None  # another thread has begun a new store
+            else:
+                self._add(index, new, rows, most)
+                old = self._rows, np.asarray(self._slot[index])
+        return (self._one_by_one(index), np.arange(len(index))) if old is None else old
+
+    def _one_by_one(self, index: Ints) -> Floats:
+        """Rows that depend on nothing but their sample.
+
+        BLAS adds up in an order that hangs on how many rows there are and on the place of a row
+        among them. So products are of `TOGETHER` rows, and the number of a sample is its place.
+        """
+        if self.gaussian is not None and not self.gaussian.by_products:
+            return self.rows(index)
+        out = np.empty((len(index), self.n))
+        place = index % TOGETHER
+        order = np.argsort(place, kind="stable")
+        turn = np.empty(len(index), dtype=np.int64)  # the product in which each row is computed
+        turn[order] = np.arange(len(index)) - np.searchsorted(place[order], place[order])
+        for t in range(int(turn.max(initial=-1)) + 1):
+            mine = np.flatnonzero(turn == t)
+            filled = np.full(TOGETHER, index[mine[0]])
+            filled[place[mine]] = index[mine]
+            out[mine] = self.rows(filled)[place[mine]]
+        return out
+
+    def _add(self, index: Ints, new: Ints, rows: Floats, most: int) -> None:
+        """Keep new rows; where they do not fit beside the others, with those of ``index`` alone."""
+        fresh = self._slot[new] < 0
+        new, rows = new[fresh], rows[fresh]
         if self._count + len(new) > most:
-            self._slot[:] = -1
-            self._count, new = 0, index
-        if self._count + len(new) > len(self._rows):
+            held = index[self._slot[index] >= 0]
+            store = np.empty((min(most, max(len(index), 64)), self.n))
+            store[:len(held)] = self._rows[self._slot[held]]
+            self._slot = np.full(self.n, -1, dtype=np.int64)
+            self._slot[held], self._rows, self._count = np.arange(len(held)), store, len(held)
+        elif self._count + len(new) > len(self._rows):
             room = min(most, max(2 * len(self._rows), self._count + len(new), 64))
-            rows = np.empty((room, self.n))
-            rows[:self._count] = self._rows[:self._count]
-            self._rows = rows
-        if len(new):
-            self._rows[self._count:self._count + len(new)] = self.rows(new)
-            self._slot[new] = np.arange(self._count, self._count + len(new))
-            self._count += len(new)
-        return np.asarray(self._slot[index])
+            store = np.empty((room, self.n))
+            store[:self._count] = self._rows[:self._count]
+            self._rows = store
+        self._rows[self._count:self._count + len(new)] = rows
+        self._slot[new] = np.arange(self._count, self._count + len(new))
+        self._count += len(new)
 
     def among(self, index: Ints) -> Floats:
         """The kernel between some of the training rows."""
-        if self.dear:
-            at_hand = (self._slot[index] >= 0).mean() if len(self._slot) else 0.0
-            if at_hand > 0.5:  # the others are computed whole as well
-                slots = self.kept(index)
-                if slots is not None:
-                    from mmcopt.compiled.gaussian_sums import gathered
+        found = self.kept(index) if self.dear else None
+        if found is not None:  # whole rows: the others will be asked for as well
+            from mmcopt.compiled.gaussian_sums import gathered
 
-                    return np.asarray(gathered(self._rows, slots, index))
+            return np.asarray(gathered(*found, index))
         if self.gaussian is not None or self.features is not None:
             part = self.subset(index)
             return part.rows(np.arange(len(index)))
@@ -188,11 +232,11 @@ class KernelRows:
         used = np.flatnonzero(a)
         if self.features is not None:
             return np.asarray(self.features @ (a @ self.features))
-        slots = self.kept(used) if self.dear else None
-        if slots is not None:
-            weights = np.zeros(self._count)
-            weights[slots] = a[used]
-            return np.asarray(weights @ self._rows[:self._count])
+        found = self.kept(used) if self.dear else None
+        if found is not None:
+            from mmcopt.compiled.gaussian_sums import combined
+
+            return np.asarray(combined(*found, a[used]))
         out, chunk = np.zeros(self.n), max(1, PATIENCE // self.n)
         for s in range(0, len(used), chunk):
             if until is not None and until():
@@ -229,10 +273,11 @@ def kernel_root(fitted: FittedKernel) -> Floats:
 
 def row_weights(given: Any, n: int, owner: str) -> Floats:
     """Check the weights of samples."""
+    given = unmasked(given, owner, "sample_weight")
     try:
         w = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError) as e:
-        raise DataError(f"{owner}: sample_weight must hold {n} numbers; got {given!r}.") from e
+        raise DataError(f"{owner}: sample_weight must hold {n} numbers; got {shown(given)}.") from e
     if w.shape != (n,) or not np.isfinite(w).all() or (w < 0).any() or not w.sum() > 0:
         least = f" with minimum {w.min():g}" if w.size else ""
         raise DataError(f"{owner}: sample_weight must hold {n} finite numbers, none negative and "

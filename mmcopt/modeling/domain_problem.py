@@ -74,8 +74,13 @@ class KernelDomain(Formulation):
         """
         length = np.sqrt(np.maximum(self.rows.diagonal, 0.0))
         total = float(np.abs(self._point(point)) @ length)
-        slack = EDGE + self.rounding(4.0 * total * (length + total))
+        slack = EDGE * self.depth + self.rounding(4.0 * total * (length + total))
         return are_largest(np.column_stack([-depth, depth]) / 2, labels, slack)
+
+    @property
+    def depth(self) -> float:
+        """The unit in which depths in the domain are counted."""
+        return 1.0
 
     def square_rounding(self, a: Floats) -> float:
         """What the rounding of a'Ka is relative to: a bound on sum_ij |a_i K_ij a_j|."""

@@ -6,6 +6,7 @@ import functools
 import hashlib
 import inspect
 import json
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ import numpy as np
 from mmcopt.capabilities import Capability, LabelQuadratic
 from mmcopt.checks import check_keywords, encode_labels, is_sparse
 from mmcopt.errors import DataError, IncompatibleError, ParameterError
+from mmcopt.linalg import same_threads
 from mmcopt.registry import register_formulation
 from mmcopt.tolerances import LOST
 from mmcopt.types import Floats, Ints, Labels, Samples
@@ -48,12 +50,17 @@ class Statement:
 
 
 def cached(method: Callable[[Any], Any]) -> Any:
-    """Turn a method into a property computed once and dropped on pickling."""
+    """Turn a method into a property computed once and dropped on pickling.
+
+    Of threads that compute it at the same time the first is believed by all.
+    """
     name = method.__name__
 
     def get(self: Formulation) -> Any:
         if name not in self._cache:
-            self._cache[name] = method(self)
+            with same_threads(getattr(self, "n", 0)):
+                value = method(self)
+            return self._cache.setdefault(name, value)
         return self._cache[name]
 
     return property(get, doc=method.__doc__)
@@ -65,8 +72,8 @@ def _once(offer: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     @functools.wraps(offer)
     def remembered(self: Formulation, kind: Any) -> Any:
         offers = self._cache.setdefault("offers", {})
-        if (offer, kind) not in offers:
-            offers.setdefault((offer, kind), offer(self, kind))  # whichever thread was first
+        if (offer, kind) not in offers:  # whichever thread was first
+            return offers.setdefault((offer, kind), offer(self, kind))
         return offers[offer, kind]
 
     return remembered
@@ -111,10 +118,11 @@ class Formulation(ABC):
         if name == "_cache":  # made on first use, and again after unpickling
             object.__setattr__(self, "_cache", {})
             return self._cache
-        if name == "n_clusters" and "asked for k" not in self._cache:
-            self._cache["asked for k"] = True  # an offer that asks for it itself has none
+        asking = f"asked for k in thread {threading.get_ident()}"
+        if name == "n_clusters" and asking not in self._cache:
+            self._cache[asking] = True  # an offer that asks for it itself has none
             lq = self.offer(LabelQuadratic)
-            del self._cache["asked for k"]
+            del self._cache[asking]
             if lq is not None:
                 return lq.k
         hint = f"; write mmcopt.{VERBS[name]}" if name in VERBS else ""
@@ -231,6 +239,17 @@ class Formulation(ABC):
         """Scores of new samples, one column a cluster; of two clusters one column may do."""
         raise IncompatibleError(f"{type(self).__name__} gives no decision function.")
 
+    @property
+    def magnitude(self) -> float:
+        """What the terms of the objective come to, about, or 1 where that is more.
+
+        Rounding and tolerances are relative to it in problems whose units are small.
+        """
+        lq = self.offer(LabelQuadratic)
+        if lq is None or abs(lq.constant) >= 1.0:
+            return 1.0
+        return min(1.0, lq.magnitude)
+
     # ------------------------------------------------------------ convex relaxations
 
     def relaxations(self) -> Any:
@@ -296,7 +315,10 @@ def _digest(digest: Any, value: Any) -> None:
         digest.update(f"{value.dtype.str}{value.shape}".encode())
         digest.update(np.ascontiguousarray(value).data)
     elif is_sparse(value):
-        for part in (value.data, value.indices, value.indptr, np.array(value.shape)):
+        # SciPy picks 32 or 64 bits for indices as it likes; they say the same in both.
+        whole = np.int32 if max(*value.shape, value.nnz) < 2**31 else np.int64
+        for part in (value.data, value.indices.astype(whole), value.indptr.astype(whole),
+                     np.array(value.shape)):
             _digest(digest, np.asarray(part))
     elif isinstance(value, dict):
         digest.update(f"{{{len(value)}".encode())

@@ -11,9 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt.errors import DataError, IncompatibleError
-from mmcopt.tolerances import FEASIBLE, SHOWN
+from mmcopt.errors import DataError, IncompatibleError, MMCError
+from mmcopt.tolerances import CERTIFIED_GAP, FEASIBLE, SHOWN
 from mmcopt.types import Ints, Path, Samples
+
+SMALL = 1e-10  # objectives below it have their gap relative to it
+# What NumPy raises on points and duals that are not of the problem's form: forged, or of a file.
+MALFORMED = (ValueError, IndexError, KeyError, TypeError, AttributeError, ArithmeticError,
+             RuntimeError, np.linalg.LinAlgError)
 
 
 class Status(enum.Enum):
@@ -39,6 +44,10 @@ class ClimbEnd(enum.Enum):
     INTERRUPTED = "interrupted; this is the best bound so far"
     EXHAUSTED = "every level was climbed, and a gap is left"
     BROKEN = "a level broke down; what was proved by then stays"
+
+
+ADOPTED = "better labels were found while certifying, and adopted"
+KEPT = "better labels were found while certifying; they are in result.incumbent"
 
 
 class History:
@@ -120,7 +129,11 @@ class Report:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """An answer with its objective, its bound, and all that is needed to check both."""
+    """An answer with its objective, its bound, and all that is needed to check both.
+
+    What is claimed of the problem is derived from these fields or re-checked by `verify`. The
+    solver's name, ``seed``, ``timing``, ``history`` and which limit ended a run are its record.
+    """
 
     formulation: Any
     solver: str
@@ -141,6 +154,7 @@ class Result:
     ladder: tuple[Rung, ...] = ()
     climb_end: ClimbEnd | None = None
     adopted: bool = False  # whether the labels were found while certifying others
+    gap_tol: float = CERTIFIED_GAP  # relative gap at which the status is CERTIFIED
 
     @property
     def feasible(self) -> bool:
@@ -158,7 +172,7 @@ class Result:
     def gap(self) -> float | None:
         """The absolute gap over ``max(|objective|, 1e-10)``."""
         gap = self.absolute_gap
-        return None if gap is None else gap / max(abs(self.objective), 1e-10)
+        return None if gap is None else gap / max(abs(self.objective), SMALL)
 
     def proves(self, tol: float) -> bool:
         """Whether a certificate closes the gap to ``tol`` of the objective, in whatever units.
@@ -177,6 +191,13 @@ class Result:
         share = 1.0 if span <= 0 else (self.lower_bound - self.trivial_bound) / span
         return min(1.0, max(0.0, share))
 
+    def closing(self, message: str = "", caution: str | None = None) -> Result:
+        """The same result with the status that its gap gives, and the message that goes with it."""
+        status = Status.CERTIFIED if self.proves(self.gap_tol) else self.status
+        if not message and (caution is not None or status is not self.status or not self.message):
+            message = status.value + ("" if caution is None else f"; {caution}")
+        return dataclasses.replace(self, status=status, message=message or self.message)
+
     def predict(self, X: Samples) -> Any:
         """Clusters of new samples."""
         scores = self.decision_function(X)
@@ -191,8 +212,8 @@ class Result:
         return np.asarray(self.formulation.decision_function(self.point, X))
 
     def verify(self) -> Report:
-        """Re-check objective, feasibility, bound and fingerprint in NumPy, without any solver."""
-        from mmcopt.bounds.certificates import verify
+        """Re-check every claim in NumPy, without any solver: see `mmcopt.bounds.verify`."""
+        from mmcopt.bounds.verification import verify
 
         return verify(self)
 
@@ -217,7 +238,7 @@ class Result:
                                         and best.lower_bound >= rest.lower_bound):
             return best
         return dataclasses.replace(best, lower_bound=rest.lower_bound,
-                                   certificate=rest.certificate)
+                                   certificate=rest.certificate).closing()
 
     def save(self, path: Path, *, data: bool = True) -> None:
         """Write everything to one .npz file without pickle; ``data=False`` leaves X out."""
@@ -236,7 +257,10 @@ class Result:
 
     def _doubt(self) -> str:
         """What rounding leaves in doubt of the digits that are shown."""
-        doubt = self.formulation.uncertainty(self.point)
+        try:
+            doubt = self.formulation.uncertainty(self.point)
+        except (MMCError, *MALFORMED):  # of a point that `verify` refuses
+            return ""
         return f" +- {doubt:.1g}" if doubt > SHOWN * abs(self.objective) else ""
 
     def summary(self) -> str:

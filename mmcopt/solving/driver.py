@@ -10,6 +10,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -17,8 +18,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mmcopt.bounds.certificates import bound_seconds, cheap_bound
-from mmcopt.checks import flag, integer, known_keywords, optional, real
+from mmcopt.checks import JOBS, flag, integer, known_keywords, optional, real
 from mmcopt.errors import BackendError, MMCWarning, ParameterError
+from mmcopt.linalg import one_thread, same_threads
 from mmcopt.modeling import Formulation
 from mmcopt.modeling.result import History, Result, Status
 from mmcopt.solving.pairing import check_pair, resolve_solver
@@ -29,7 +31,6 @@ from mmcopt.solving.starts import starting_point
 from mmcopt.tolerances import CERTIFIED_GAP
 from mmcopt.types import Seed
 
-ONE_THREAD_SAMPLES = 1500  # up to which threads of BLAS wait for one another more than they work
 AGREEMENT = 1e-6  # relative: between a solver's own objective and the formulation's
 
 
@@ -93,7 +94,8 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
     restarts : int
         The whole solver is repeated and the best kept.
     seed : int, Generator or SeedSequence
-        Same seed, same answer, for any ``n_jobs``, when no time limit cuts in.
+        Same seed, same bytes, for any ``n_jobs``, when no time limit cuts in; up to 1500 samples
+        also for any number of BLAS threads, since one is used there.
     n_jobs : int
         Restarts that run at once, in threads.
     max_iter : int
@@ -114,7 +116,7 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
     optional(integer(1)).check("solve", "max_iter", max_iter)
     optional(real(0)).check("solve", "time_limit", time_limit)
     real(0).check("solve", "gap_tol", gap_tol)
-    optional(integer(-1)).check("solve", "n_jobs", n_jobs)
+    JOBS.check("solve", "n_jobs", n_jobs)
     flag().check("solve", "bound", bound)
     origin, spent = time.perf_counter(), time.process_time()
     if not isinstance(problem, Formulation):
@@ -123,7 +125,7 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
     chosen = resolve_solver(solver, problem)
     check_pair(problem, chosen)
     root = _seed_sequence(seed)
-    with _blas_threads(n_jobs, chosen.small_matrices and problem.n <= ONE_THREAD_SAMPLES):
+    with same_threads(getattr(problem, "n", 0)):
         chosen.prepare(problem)
         prepared = time.perf_counter()
         deadline = math.inf if time_limit is None else origin + time_limit
@@ -135,7 +137,9 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
             deadline -= reserve if attach.eigenvalue else 0.0
         budget = Budget(math.inf if max_iter is None else max_iter, deadline)
         endless = chosen.anytime and time_limit is not None and max_iter is None
-        with meter(progress, type(chosen).__name__, time_limit) as shown:
+        # Restarts may share the cores among them, and must not differ when they do.
+        threads = one_thread if restarts > 1 else nullcontext()
+        with threads, meter(progress, type(chosen).__name__, time_limit) as shown:
             job = _Job(problem, chosen, budget, restarts, endless, init, callback, shown, prepared)
             runs = _all_restarts(job, root, n_jobs or 1)
         stepped = time.perf_counter()
@@ -158,17 +162,6 @@ def _seed_sequence(seed: Seed) -> np.random.SeedSequence:
         return np.random.SeedSequence(int(seed.integers(2**63)))
     optional(integer(0)).check("solve", "seed", seed)
     return np.random.SeedSequence(seed)
-
-
-def _blas_threads(n_jobs: int | None, single: bool) -> Any:
-    """Limit BLAS to one thread: a worker, while several restarts run at once, or where it pays."""
-    from contextlib import nullcontext
-
-    if n_jobs in (None, 1) and not single:
-        return nullcontext()
-    from threadpoolctl import threadpool_limits
-
-    return threadpool_limits(limits=1)
 
 
 def _all_restarts(job: _Job, root: np.random.SeedSequence, n_jobs: int) -> list[Run]:
@@ -244,17 +237,14 @@ def _finish(problem: Any, solver: Solver, runs: list[Run], gap_tol: float,
     status = next((r.status for r in runs if r.status is not Status.CONVERGED), Status.CONVERGED)
     labels = problem.labels(best.point)
     result = Result(problem, repr_solver(solver), best.point, labels, objective,
-                    problem.violation(best.point), status, history=History(rows))
+                    problem.violation(best.point), status, history=History(rows), gap_tol=gap_tol)
     proof = solver.certificate(problem, best)
     if attach.any or proof is not None:
         result = cheap_bound(result, proof, eigenvalue=attach.eigenvalue)
-    if result.proves(gap_tol):
-        result = replace(result, status=Status.CERTIFIED)
     caution = problem.caution(best.point, labels, objective)
     if caution is not None:
         warnings.warn(f"{type(problem).__name__}: {caution}", MMCWarning, stacklevel=3)
-    return replace(result, message=result.status.value + ("" if caution is None else
-                                                          f"; {caution}"))
+    return result.closing(caution=caution)
 
 
 def repr_solver(solver: Solver) -> str:

@@ -16,15 +16,16 @@ import numpy as np
 
 from mmcopt import registry
 from mmcopt.bounds import enumeration
-from mmcopt.bounds.certificates import certified, cheap_bound, evaluate
+from mmcopt.bounds.certificates import capped, certified, cheap_bound, evaluate
 from mmcopt.capabilities import KernelMargin, LabelQuadratic, LiftedMargin
-from mmcopt.checks import known_keywords
+from mmcopt.checks import flag, known_keywords, optional, real
 from mmcopt.errors import BackendError, ResourceError
+from mmcopt.linalg import same_threads
 from mmcopt.modeling import Formulation
-from mmcopt.modeling.result import ClimbEnd, Result, Rung, Status
+from mmcopt.modeling.result import ADOPTED, KEPT, ClimbEnd, Result, Rung, Status
 from mmcopt.solving.driver import solve
 from mmcopt.solving.pairing import resolve_solver
-from mmcopt.tolerances import CERTIFIED_GAP, FEASIBLE
+from mmcopt.tolerances import CERTIFIED_GAP, FEASIBLE, SAME
 from mmcopt.types import Labels
 
 Watch = Callable[[Rung], Any]
@@ -70,8 +71,10 @@ class _Climb:
     def record(self, level: str, lower: float | None = None) -> None:
         """Note what is known now, and tell whoever watches."""
         known = -math.inf if self.result.lower_bound is None else self.result.lower_bound
-        known = known if lower is None else max(known, lower)
-        rung = Rung(level, time.perf_counter() - self.began, known, self.value)
+        known, value = known if lower is None else max(known, lower), self.value
+        if self.rungs:  # what was known stays known
+            known, value = max(known, self.rungs[-1].lower), min(value, self.rungs[-1].upper)
+        rung = Rung(level, time.perf_counter() - self.began, known, value)
         self.rungs.append(rung)
         if self.watch is not None:
             self.watch(rung)
@@ -101,7 +104,15 @@ def tighten(result: Result, *, time_limit: float | None = None, improve: bool = 
     they are adopted, and the message says so. ``progress`` shows a line a level, or is called with
     each `Rung`. Ctrl-C ends the climb with the best so far.
     """
-    result = cheap_bound(result)
+    optional(real(0)).check("certify", "time_limit", time_limit)
+    flag().check("certify", "improve", improve)
+    with same_threads(getattr(result.formulation, "n", 0)):
+        return _climbed(cheap_bound(result), time_limit, improve, progress)
+
+
+def _climbed(result: Result, time_limit: float | None, improve: bool,
+             progress: Watch | bool | None) -> Result:
+    """Go up level by level, until the gap is closed or the time is up."""
     f = result.formulation
     levels = _levels(f)
     if levels is None:
@@ -251,23 +262,37 @@ def _proved(climb: _Climb, solver: Any, kind: str, root: str) -> None:
 
 def _finished(climb: _Climb, improve: bool, broken: str) -> Result:
     """The result with its bound, ladder and status, and the better labels where there are any."""
-    end = _end(climb, broken)
-    result = replace(climb.result, ladder=tuple(climb.rungs), climb_end=end)
+    end, first = _end(climb, broken), climb.result
+    result = replace(first, ladder=_proved_rungs(climb), climb_end=end, adopted=False,
+                     gap_tol=max(first.gap_tol, CERTIFIED_GAP))
     f = result.formulation
     message = broken if broken else "" if end is ClimbEnd.CLOSED else end.value
-    if climb.labels is not result.point:
-        better = replace(result, point=climb.labels, labels=f.labels(climb.labels),
-                         violation=f.violation(climb.labels), incumbent=None, classes=None,
-                         objective=f.objective(climb.labels))
-        if result.classes is not None and len(result.classes) == f.n_clusters:
-            better = better.with_labels(result.classes)
-        if improve:
-            message = "better labels were found while certifying, and adopted"
-            result = replace(better, adopted=True)
-        else:
-            message = "better labels were found while certifying; they are in result.incumbent"
-            result = replace(result, incumbent=_closed(better, ""))
-    return _closed(result, message)
+    if climb.labels is result.point:
+        return result.closing(message)
+    better = replace(result, point=climb.labels, labels=f.labels(climb.labels),
+                     violation=f.violation(climb.labels), incumbent=None, classes=None, message="",
+                     objective=f.objective(climb.labels))
+    if result.classes is not None and len(result.classes) == f.n_clusters:
+        better = better.with_labels(result.classes)
+    better = capped(better)
+    if improve:
+        return replace(better, adopted=True).closing(ADOPTED)
+    return replace(result, incumbent=better.closing()).closing(KEPT)
+
+
+def _proved_rungs(climb: _Climb) -> tuple[Rung, ...]:
+    """The rungs, none of them above what is proved or below what was found in the end.
+
+    While a solver runs its own numbers are shown; its dual point may prove a little less.
+    """
+    proved = -math.inf if climb.result.lower_bound is None else climb.result.lower_bound
+    value, out = climb.value, []
+    for r in climb.rungs:
+        near = -math.inf < proved and r.lower - proved <= SAME * abs(proved)
+        level = value < math.inf and value - r.upper <= SAME * abs(value)
+        lower, upper = r.lower if near else proved, r.upper if level else value
+        out.append(replace(r, lower=lower, upper=upper))
+    return tuple(out)
 
 
 def _end(climb: _Climb, broken: str) -> ClimbEnd:
@@ -278,15 +303,6 @@ def _end(climb: _Climb, broken: str) -> ClimbEnd:
     if climb.closed:
         return ClimbEnd.CLOSED
     return ClimbEnd.TIME if climb.deadline < math.inf else ClimbEnd.EXHAUSTED
-
-
-def _closed(result: Result, message: str) -> Result:
-    """CERTIFIED when the gap is closed."""
-    status = result.status
-    if result.proves(CERTIFIED_GAP):
-        status = Status.CERTIFIED
-        message = message or status.value
-    return replace(result, status=status, message=message or result.message)
 
 
 def _print(rung: Rung) -> None:

@@ -18,6 +18,9 @@ def resolve_solver(given: Solver | str | None, problem: Any) -> Solver:
         chosen = solver(chosen)
     if isinstance(chosen, type) and issubclass(chosen, Solver):
         chosen = chosen()
+    if given is None and chosen.refuses(problem) is not None:
+        tried: Solver = solver("BruteForce")()  # of one labeling, there is nothing to search
+        chosen = chosen if tried.refuses(problem) is not None else tried
     if not isinstance(chosen, Solver):
         raise ParameterError("solver must be a Solver such as Memetic(), its name, or None; "
                              f"got {chosen!r}.")

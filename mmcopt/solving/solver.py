@@ -43,15 +43,13 @@ class Solver(ABC):
     ``needs`` is the whole contract with a problem. ``anytime`` solvers spend all of a time limit
     on further restarts; the others stop when they have converged. ``keeps_last`` says that the
     last point is the answer, not the lowest: that of a method whose points become feasible only in
-    the limit. ``small_matrices`` says that it factorises the same matrices over and over, which
-    several BLAS threads make slower unless there are many samples.
+    the limit.
     ``promised_gap`` is the relative gap at which it ends on convex problems, by its defaults.
     """
 
     needs: ClassVar[tuple[type[Capability], ...]] = ()
     anytime: ClassVar[bool] = False
     keeps_last: ClassVar[bool] = False
-    small_matrices: ClassVar[bool] = False
     promised_gap: ClassVar[float] = 1e-9
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from mmcopt.capabilities import LabelQuadratic, LiftedMargin
 from mmcopt.checks import is_sparse
 from mmcopt.errors import ParameterError
+from mmcopt.linalg import one_thread
 from mmcopt.modeling.result import Result
 from mmcopt.solving.pairing import resolve_solver
 from mmcopt.solving.runs import run
@@ -40,9 +41,13 @@ def starting_point(f: Any, init: Any, rng: np.random.Generator) -> Any:
 
 def _cluster(vectors: NDArray[Any], k: int, rng: np.random.Generator) -> Ints:
     from sklearn.cluster import KMeans
+    from threadpoolctl import threadpool_limits
 
     model = KMeans(k, n_init=1, random_state=int(rng.integers(2**31)))
-    return np.asarray(model.fit(vectors).labels_, dtype=np.int64)
+    # Its threads add up their sums in the order in which they finish, and are limited thread by
+    # thread.
+    with one_thread, threadpool_limits(limits=1, user_api="openmp"):
+        return np.asarray(model.fit(vectors).labels_, dtype=np.int64)
 
 
 def kmeans_labels(f: Any, rng: np.random.Generator) -> Ints:

@@ -80,8 +80,8 @@ def test_a_genuine_result_verifies(result):
     report = result.verify()
     assert report and bool(report) is True
     assert [c.name for c in report.checks] == ["fingerprint", "objective", "violation", "labels",
-                                               "bound"]
-    assert str(report).count("ok  ") == 5
+                                               "bound", "status", "trivial bound", "record"]
+    assert str(report).count("ok  ") == 8
 
 
 def other_labels(r):

@@ -402,7 +402,8 @@ def test_a_start_is_never_made_worse():
     ({"gap_tol": "1e-4"}, "solve: gap_tol must be a finite number at least 0; got '1e-4'."),
     ({"seed": -3}, "solve: seed must be None or an integer at least 0; got -3."),
     ({"seed": "x"}, "solve: seed must be None or an integer at least 0; got 'x'."),
-    ({"n_jobs": "all"}, "solve: n_jobs must be None or an integer at least -1; got 'all'."),
+    ({"n_jobs": "all"}, "solve: n_jobs must be None, -1 for as many as there are cores, "
+                       "or an integer at least 1 (1: one at a time); got 'all'."),
     ({"init": "k-means"}, "init must be 'random', 'kmeans', 'spectral', 'sdp', a Result, labels "
                           "or a point; got 'k-means'."),
 ])
