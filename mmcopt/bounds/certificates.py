@@ -169,10 +169,13 @@ def room_above(result: Result, doubt: float) -> float:
 
 
 def _not_above(result: Result, value: float, kind: str) -> float:
-    """The objective, where a bound is above it by rounding or what is violated; else no bound."""
+    """The objective, where a bound is above it by rounding; the bound by violation; or no bound.
+
+    A point that is feasible to 1e-6 may cost less than the optimum, so its bound stays as proved.
+    """
     f = result.formulation
     if value - result.objective <= room_above(result, f.uncertainty(result.point)):
-        return result.objective
+        return value if result.violation > 0.0 else result.objective
     warnings.warn(f"{type(f).__name__}: the {kind} bound {value!r} is above the objective "
                   f"{result.objective!r} of a feasible point, so one of them is wrong; the bound "
                   "is left out.", MMCWarning, stacklevel=2)
