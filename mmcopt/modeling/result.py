@@ -177,10 +177,12 @@ class Result:
     def proves(self, tol: float) -> bool:
         """Whether a certificate closes the gap to ``tol`` of the objective, in whatever units.
 
-        No bound above the objective does: one of the two is wrong.
+        No bound above the objective does, as one of the two is wrong; but a point that is only
+        nearly feasible may cost a little less than the optimum.
         """
         gap, size = self.absolute_gap, max(abs(self.objective), self.formulation.negligible)
-        return gap is not None and 0.0 <= gap <= tol * size and self.certificate is not None
+        least = -tol * size if self.violation > 0.0 else 0.0
+        return gap is not None and least <= gap <= tol * size and self.certificate is not None
 
     @property
     def closed(self) -> float | None:

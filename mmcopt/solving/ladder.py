@@ -71,7 +71,10 @@ class _Climb:
     def record(self, level: str, lower: float | None = None) -> None:
         """Note what is known now, and tell whoever watches."""
         known = -math.inf if self.result.lower_bound is None else self.result.lower_bound
-        known, value = known if lower is None else max(known, lower), self.value
+        if lower is not None:
+            lq = self.result.formulation.offer(LabelQuadratic)  # whose bounds carry its rounding
+            known = max(known, lower if lq is None else lq.safe(lower))
+        value = self.value
         if self.rungs:  # what was known stays known
             known, value = max(known, self.rungs[-1].lower), min(value, self.rungs[-1].upper)
         rung = Rung(level, time.perf_counter() - self.began, known, value)

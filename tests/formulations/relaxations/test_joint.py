@@ -178,8 +178,10 @@ def test_features_that_are_nearly_centred_prove_no_more():
         for t in (1e10, 2.84e14, 1e20):
             for kind in ("mmc", "joint", "lifted"):
                 duals = {"a": np.full(6, 0.5), "t": t, "u": np.zeros(6), "g": np.ones(6)}
+                relaxed = f.relax(kind)
+                duals = {name: duals[name] for name in relaxed.dual_names if name in duals}
                 try:
-                    assert f.relax(kind).bound(duals) <= 1.0  # what W = 0 costs
+                    assert relaxed.bound(duals) <= 1.0  # what W = 0 costs
                 except ValueError:
                     assert kind == "joint"  # which asks for its cuts
     assert seen > 5

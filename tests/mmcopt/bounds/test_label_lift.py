@@ -57,7 +57,7 @@ def exact_minimum(seed):
 def good_duals(r, seed):
     """Duals from a few steps of a solver of ours; the best shift for the eigenvalue bound."""
     if r.kind == "eig":
-        return {"t": np.array(0.5 / r.n), "junk": np.ones(3)}
+        return {"t": np.array(0.5 / r.n)}
     inner = r.kind == "sdp" and seed % 2 and r.lift.extras is None and r.lift.square > 0
     solver, steps = (InteriorPoint(), 6) if inner else (RegularizedDual(), 1 + seed % 2)
     done = run(solver, r, None, np.random.default_rng(seed), Budget(max_iter=steps))
