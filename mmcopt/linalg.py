@@ -41,16 +41,28 @@ class _OneThread(AbstractContextManager[None]):
             known = tuple(name in sys.modules for name in LIBRARIES)
             if known != self._known:  # finding the libraries takes a millisecond
                 self._known, self._controller = known, ThreadpoolController()
-                self._limits.append(self._controller.limit(limits=1))
+                self._limit()
             elif not self._inside:
-                self._limits.append(self._controller.limit(limits=1))
+                self._limit()
             self._inside += 1
 
     def __exit__(self, *error: object) -> None:
         with self._lock:
             self._inside -= 1
             while not self._inside and self._limits:
+                self._hand_over()
                 self._limits.pop().restore_original_limits()
+
+    def _limit(self) -> None:
+        self._hand_over()
+        self._limits.append(self._controller.limit(limits=1))
+
+    def _hand_over(self) -> None:
+        """Let this thread set limits: later versions of threadpoolctl listen to the first only."""
+        for library in self._controller.lib_controllers:
+            release = getattr(library, "clear_controlling_thread", None)
+            if release is not None:
+                release(force=True)
 
 
 one_thread = _OneThread()
