@@ -115,7 +115,7 @@ def test_a_path_of_problems_is_compiled_once(kind):
     assert fresh.program is not program
     values = [solved(r.to_cvxpy()) for r in (first, second, first, fresh)]
     assert values[1] == pytest.approx(values[3], rel=1e-6)  # the data are those of the last asked
-    assert values[0] == pytest.approx(values[2], rel=1e-9)
+    assert values[0] == pytest.approx(values[2], rel=1e-7)  # Clarabel ends at 1e-8
     assert values[1] > values[0] + 1e-2
     bounds = [mm.solve(r, "Conic").lower_bound for r in (second, first)]
     assert bounds == pytest.approx([values[1], values[0]], rel=1e-6)
