@@ -260,7 +260,12 @@ def truths(r, whole, best):
     return wrong
 
 
-@pytest.mark.parametrize("name", MAKERS)
+# A result has hundreds of places; one kind of certificate in six is forged in the ordinary tests.
+SOME_NOW = pytest.mark.parametrize("name", [
+    pytest.param(name, marks=pytest.mark.slow if i % 6 else ()) for i, name in enumerate(MAKERS)])
+
+
+@SOME_NOW
 def test_no_forgery_that_changes_a_claim_is_accepted(made, name):
     r = made(name)
     report = r.verify()
@@ -275,7 +280,7 @@ def test_no_forgery_that_changes_a_claim_is_accepted(made, name):
     assert count > 150
 
 
-@pytest.mark.parametrize("name", MAKERS)
+@SOME_NOW
 def test_what_must_be_refused_is(made, name):
     r = made(name)
     unit = min(1.0, r.formulation.magnitude)
