@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -30,39 +30,61 @@ class _OneThread(AbstractContextManager[None]):
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._inside = 0
-        self._limits: list[Any] = []
+        self._before: list[tuple[Any, int]] = []  # libraries, and their threads
         self._known: tuple[bool, ...] | None = None
-        self._controller: Any = None
+        self._libraries: list[Any] = []
 
     def __enter__(self) -> None:
         from threadpoolctl import ThreadpoolController
 
         with self._lock:
             known = tuple(name in sys.modules for name in LIBRARIES)
-            if known != self._known:  # finding the libraries takes a millisecond
-                self._known, self._controller = known, ThreadpoolController()
-                self._limit()
-            elif not self._inside:
-                self._limit()
+            new = known != self._known
+            if new:  # finding the libraries takes milliseconds
+                self._known, self._libraries = known, ThreadpoolController().lib_controllers
+            if new or not self._inside:
+                self._before += _limited(self._libraries)
             self._inside += 1
 
     def __exit__(self, *error: object) -> None:
         with self._lock:
             self._inside -= 1
-            while not self._inside and self._limits:
-                self._hand_over()
-                self._limits.pop().restore_original_limits()
+            if not self._inside:
+                _restore(self._before)
 
-    def _limit(self) -> None:
-        self._hand_over()
-        self._limits.append(self._controller.limit(limits=1))
+    @contextmanager
+    def openmp_here(self) -> Iterator[None]:
+        """OpenMP, which is limited thread by thread, also in this thread: for who is inside."""
+        with self._lock:
+            before = _limited([lib for lib in self._libraries if lib.user_api == "openmp"])
+        try:
+            yield
+        finally:
+            with self._lock:
+                _restore(before)
 
-    def _hand_over(self) -> None:
-        """Let this thread set limits: later versions of threadpoolctl listen to the first only."""
-        for library in self._controller.lib_controllers:
-            release = getattr(library, "clear_controlling_thread", None)
-            if release is not None:
-                release(force=True)
+
+def _limited(libraries: list[Any]) -> list[tuple[Any, int]]:
+    """Take one thread in each library; those that had more, and how many."""
+    before = [(library, library.num_threads) for library in libraries]
+    more = [(library, threads) for library, threads in before if threads and threads > 1]
+    for library, _ in more:
+        _set_threads(library, 1)
+    return more
+
+
+def _restore(before: list[tuple[Any, int]]) -> None:
+    """Give libraries back the threads they had, the last that were taken first."""
+    while before:
+        _set_threads(*before.pop())
+
+
+def _set_threads(library: Any, threads: int) -> None:
+    """Set it from whichever thread: later versions of threadpoolctl listen to the first only."""
+    release = getattr(library, "clear_controlling_thread", None)
+    if release is not None:
+        release(force=True)
+    library.set_num_threads(threads)
 
 
 one_thread = _OneThread()

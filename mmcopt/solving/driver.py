@@ -118,7 +118,8 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
     real(0).check("solve", "gap_tol", gap_tol)
     JOBS.check("solve", "n_jobs", n_jobs)
     flag().check("solve", "bound", bound)
-    origin, spent = time.perf_counter(), time.process_time()
+    origin = time.perf_counter()
+    spent = 0.0 if time_limit is None else time.process_time()  # which takes a while to ask
     if not isinstance(problem, Formulation):
         raise ParameterError("solve: problem must be a Formulation such as LeastSquares(X); "
                              f"got {type(problem).__name__}.")

@@ -41,12 +41,10 @@ def starting_point(f: Any, init: Any, rng: np.random.Generator) -> Any:
 
 def _cluster(vectors: NDArray[Any], k: int, rng: np.random.Generator) -> Ints:
     from sklearn.cluster import KMeans
-    from threadpoolctl import threadpool_limits
 
     model = KMeans(k, n_init=1, random_state=int(rng.integers(2**31)))
-    # Its threads add up their sums in the order in which they finish, and are limited thread by
-    # thread.
-    with one_thread, threadpool_limits(limits=1, user_api="openmp"):
+    # Its threads add up their sums in the order in which they finish.
+    with one_thread, one_thread.openmp_here():
         return np.asarray(model.fit(vectors).labels_, dtype=np.int64)
 
 

@@ -1,10 +1,13 @@
-"""Inverses, eigenvalues, and proofs of semidefiniteness."""
+"""Inverses, eigenvalues, proofs of semidefiniteness, and threads of BLAS."""
+
+import threading
 
 import numpy as np
 import pytest
 
 from mmcopt import linalg
 from mmcopt.errors import BackendError
+from mmcopt.linalg import one_thread
 
 RNG = np.random.default_rng(0)
 
@@ -88,3 +91,29 @@ def test_the_largest_row_sum_is_no_less_than_the_spectral_norm():
         A += A.T
         assert linalg.row_sum_norm(A) == pytest.approx(np.abs(A).sum(axis=1).max())
         assert linalg.row_sum_norm(A) >= np.linalg.norm(A, 2) * (1 - 1e-12)
+
+
+# ---------------------------------------------------------------- threads
+
+
+def test_one_thread_is_kept_in_every_thread_and_given_back():
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    def threads():
+        return {(pool["filepath"], pool["num_threads"]) for pool in threadpool_info()}
+
+    def inside():
+        with one_thread, one_thread.openmp_here():
+            seen.append({count for _, count in threads()})
+
+    seen: list[set[int]] = []
+    with threadpool_limits(2):
+        before = threads()
+        with one_thread:
+            inside()
+            other = threading.Thread(target=inside)
+            other.start()
+            other.join()
+            inside()
+        assert threads() == before
+    assert seen == [{1}] * 3
