@@ -9,13 +9,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mmcopt.capabilities import Capability, CutRisk
-from mmcopt.checks import hyper, integer
+from mmcopt.checks import choice, hyper, integer
 from mmcopt.kernels.features import StackedFeatures
 from mmcopt.margins import Hinge
 from mmcopt.margins.cut_models import LabelCuts, PairCuts, floored
 from mmcopt.modeling.result import Status
 from mmcopt.solvers.cutting_plane import CuttingPlane
 from mmcopt.solving import Progress, Solver
+from mmcopt.solving.starts import kmeans_labels
 from mmcopt.types import Floats, Ints
 
 WORK = 4_000_000  # products of a step, about
@@ -28,6 +29,8 @@ FINE_PRODUCTS = 100_000_000  # at most, in the passes of a member
 ROUND, SLOW = 4, 1e-3  # passes between moves of labels that keep a floor, and the fall that ends it
 LOW, GROW = 0.03, 3.0  # the least sigma that a descent begins with, and how it grows
 KICKED, FORGOTTEN = 0.1, 0.5  # of the samples of a member, at most, that a child has otherwise
+AGREED, ALIKE = 3, 30  # starts by k-means that were known, and random ones that all end alike
+KMEANS = 10  # passes that a start by k-means counts as
 STRANGE = 0.5  # of the mixtures, those by names drawn at random
 BETTER = 1e-7  # relative: what counts as an improvement
 HANDED = CuttingPlane()
@@ -53,6 +56,7 @@ class _Run:
     held: bool = False  # whether labels stay, until their machine is roughly solved
     used: int = 0
     before: float = np.inf  # the objective when labels that keep a floor were last moved
+    value: float = np.inf  # the objective times n
 
 
 @dataclass
@@ -70,6 +74,9 @@ class _Pool:
     run: _Run | None = None
     begun: int = 0
     idle: int = 0  # children since the last new best
+    drawn: set[bytes] = field(default_factory=set)  # labels by k-means that descents began with
+    known: int = 0  # starts by k-means that were among them
+    waiting: _Run | None = None  # the best start so far, where only that is solved
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +92,10 @@ class MarginSearch(Solver):
     names of the other, or have part of the samples of one elsewhere; the search stops after
     ``patience`` of them without a new best. Within a time limit it begins again until the time is
     up. With a floor on sizes labels move all at once, after every fourth pass.
+
+    It stops earlier where it has nothing to choose from: after thirty starts that all end with the
+    same labels, or three by k-means that give what an earlier one gave. Without ``patience`` for
+    children only the best start is solved to the end.
 
     Large problems take fewer starts and children, no fewer than four. The hinge loss on dense
     features, of one kernel or several, without an active balance; and at most 2,500 samples where
@@ -107,6 +118,7 @@ class MarginSearch(Solver):
     starts: int = hyper(500, integer(1), "descents from random labels")
     pool: int = hyper(8, integer(2), "members of the pool")
     patience: int = hyper(100, integer(0), "children without a new best after which it stops")
+    first: str = hyper("random", choice("random", "kmeans"), "labels that descents begin with")
 
     def refuses(self, f: Any) -> str | None:
         reason = super().refuses(f)
@@ -145,14 +157,19 @@ class MarginSearch(Solver):
         offer, machine = f.offer(CutRisk), state.machine
         each, done = _products(machine, offer.k), 0
         while done < WORK and self.outcome(f, state) is None:
-            state.run = state.run or self._next(offer, state, rng)
-            done += each * self._advance(f, state, state.run, max(1, (WORK - done) // each))
+            state.run = state.run or self._next(f, state, rng)
+            if state.run is None:
+                done += KMEANS * each
+            else:
+                done += each * self._advance(f, state, state.run, max(1, (WORK - done) // each))
+        if state.run is not None and not state.run.held:
+            self._met(f, state, state.run)
         return self._progress(state)
 
     def outcome(self, f: Any, state: Any) -> Status | None:
         if not isinstance(state, _Pool):
             return HANDED.outcome(f, state)
-        ended = state.run is None and state.begun >= state.starts \
+        ended = state.run is None and state.waiting is None and state.begun >= state.starts \
             and (state.idle * self.starts >= self.patience * state.starts
                  or len(state.members) < 2)
         return Status.CONVERGED if ended else None
@@ -165,13 +182,21 @@ class MarginSearch(Solver):
                    MANY_PRODUCTS // _products(machine, k))
         return max(most, min(self.starts, FEWEST))
 
-    def _next(self, offer: CutRisk, state: _Pool, rng: np.random.Generator) -> _Run:
-        """Begin the next descent: from the start given, from random labels, or as a child."""
-        machine, k, n = state.machine, offer.k, offer.features.n
+    def _next(self, f: Any, state: _Pool, rng: np.random.Generator) -> _Run | None:
+        """Begin the next descent: from the start given, a new one, or as a child.
+
+        None where k-means gave labels that have been descended from.
+        """
+        machine, k, n = state.machine, f.offer(CutRisk).k, f.n
         index, sigma = state.begun, float(np.exp(rng.uniform(np.log(LOW), 0.0)))
+        if index >= state.starts and state.waiting is not None:
+            run, state.waiting = state.waiting, None
+            return run
         state.begun += 1
         if index == 0 and state.start is not None:
             return _Run(_at(machine, _spread(state.start, k), state.start), 1.0, held=True)
+        if index < state.starts and self.first == "kmeans":
+            return self._by_kmeans(f, state, rng)
         if index < state.starts:
             y = rng.permutation(n) % k if state.least else rng.integers(0, k, n)
             return _Run(_at(machine, _spread(y, k), y), sigma)
@@ -182,6 +207,22 @@ class MarginSearch(Solver):
             y = floored(U.T, state.least)
         return _Run(_at(machine, U, y, weights), sigma)
 
+    @staticmethod
+    def _by_kmeans(f: Any, state: _Pool, rng: np.random.Generator) -> _Run | None:
+        """A descent from labels by k-means, held until their machine is roughly solved."""
+        offer, machine = f.offer(CutRisk), state.machine
+        y = kmeans_labels(f, rng)
+        key = _canonical(y).tobytes()
+        if key in state.drawn:
+            state.known += 1
+            if state.known == AGREED:
+                state.begun = state.starts
+            return None
+        state.drawn.add(key)
+        if np.bincount(y, minlength=offer.k).min() < state.least:
+            y = floored(offer.features.scores(offer.weights(f.from_labels(y))), state.least)
+        return _Run(_at(machine, _spread(y, offer.k), y), 1.0, held=True)
+
     def _advance(self, f: Any, state: _Pool, run: _Run, passes: int) -> int:
         """Take a descent further; how many passes it took."""
         from mmcopt.compiled.margin_search import descend
@@ -190,29 +231,33 @@ class MarginSearch(Solver):
         most = max(most, run.used + 1)
         free = not (run.held or state.least)
         allowed = ROUND if state.least and not run.fine else most
-        run.sigma, value, used, ended = descend(state.machine, run.at, run.sigma, GROW, free,
-                                                min(passes, allowed, most - run.used), tol)
+        run.sigma, run.value, used, ended = descend(state.machine, run.at, run.sigma, GROW, free,
+                                                    min(passes, allowed, most - run.used), tol)
         run.used += used
-        at, offer = run.at, f.offer(CutRisk)
-        member = _Member(at.U, at.y.copy(), at.weights, value)
-        if not run.held and offer.scale * value / offer.features.n < state.value:
-            self._met(f, state, member)
         if state.least and not run.held and (ended or not run.fine) and run.used < most \
-                and self._relabelled(state, run, value):
+                and self._relabelled(state, run, run.value):
             return int(used)
         settled = ended or (state.least and not run.fine and run.sigma == 1.0)
-        if not settled and run.used < most:
-            return int(used)
+        if settled or run.used >= most:
+            self._settle(f, state, run)
+        return int(used)
+
+    def _settle(self, f: Any, state: _Pool, run: _Run) -> None:
+        """Decide how a descent goes on that is solved as far as was asked, or can be."""
         run.used, run.before = 0, np.inf
         if run.held:
             run.held = False
-        elif not run.fine and self._promising(member, state):
+            return
+        self._met(f, state, run)
+        if run.fine:
+            self._join(state, _Member(run.at.U, run.at.y.copy(), run.at.weights, run.value))
+        elif self._promising(run, state):
             run.fine = True
-        else:
-            if run.fine:
-                self._join(state, member)
-            state.run = None
-        return int(used)
+            if self.patience:
+                return
+            if state.waiting is None or run.value < state.waiting.value:
+                state.waiting = run
+        state.run = None
 
     def _most_fine(self, state: _Pool) -> int:
         """Passes of a member at most."""
@@ -231,24 +276,29 @@ class MarginSearch(Solver):
         run.at.y[:] = y
         return moved or run.sigma < 1.0
 
-    def _met(self, f: Any, state: _Pool, member: _Member) -> None:
+    @staticmethod
+    def _met(f: Any, state: _Pool, run: _Run) -> None:
         """Take the point where a descent is as the best so far, if it is."""
         offer = f.offer(CutRisk)
-        point = offer.point(_weights(offer, member), member.y.copy())
+        if not offer.scale * run.value / offer.features.n < state.value:
+            return
+        point = offer.point(_weights(offer, run.at), run.at.y.copy())
         value = f.objective(point)
         if value < state.value - BETTER * abs(state.value):
             state.idle = 0
         if value < state.value:
             state.point, state.value = point, value
 
-    def _promising(self, member: _Member, state: _Pool) -> bool:
+    def _promising(self, run: _Run, state: _Pool) -> bool:
         """Whether a descent that has come so far may join the pool."""
-        if len(state.members) == self.pool and member.value * (1.0 - 2 * ROUGH) \
+        if len(state.members) == self.pool and run.value * (1.0 - 2 * ROUGH) \
                 >= max(m.value for m in state.members):
             return False
-        key = _canonical(member.y).tobytes()
+        key = _canonical(run.at.y).tobytes()
         known = key in state.seen
         state.seen.add(key)
+        if state.begun == ALIKE and len(state.seen) == 1:
+            state.starts = ALIKE
         return not known
 
     def _join(self, state: _Pool, member: _Member) -> None:
@@ -326,11 +376,11 @@ def _at(machine: Any, U: Floats, y: Ints, weights: Floats | None = None) -> Any:
     return at
 
 
-def _weights(offer: CutRisk, member: _Member) -> Floats:
-    """W of a member."""
-    U, unit = member.U, offer.beta * offer.features.n
-    W = offer.features.sums(U) / unit
-    for block, weight in zip(offer.blocks, member.weights, strict=False):
+def _weights(offer: CutRisk, at: Any) -> Floats:
+    """W of where a descent is."""
+    unit = offer.beta * offer.features.n
+    W = offer.features.sums(at.U) / unit
+    for block, weight in zip(offer.blocks, at.weights, strict=False):
         W[:, block] *= weight
     return W
 

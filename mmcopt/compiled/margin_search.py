@@ -18,6 +18,7 @@ from mmcopt.compiled.loops import INNER, compiled
 F = Any
 LEAST_WEIGHT = 1e-12  # of a kernel, which could not come back from zero
 MIXED = 4  # passes after which the weights of kernels follow
+FEW = 4  # one sample in so many that moved: these are then gone over alone
 QUIET = 2  # passes without a change of labels before the gap is looked at
 FAST = {"contract", "nsz", "arcp", "reassoc"}
 loop = compiled(error_model="numpy", fastmath=FAST)
@@ -120,40 +121,68 @@ def _best(t: F, u: F, y: int, h: float, new: F) -> None:
         new[p] = (1.0 if p == y else 0.0) - max(0.0, new[p] - theta) / h
 
 
-@loop
-def sweep(machine: F, at: F, sigma: float, free: bool) -> int:
-    """One pass over the samples; how many labels have changed.
+@inner
+def _visit(machine: F, at: F, sigma: float, free: bool, busy: F, count: int) -> tuple[int, int]:
+    """Give the first ``count`` samples of ``busy`` their labels and best u, one after another.
 
-    Scores count ``sigma`` times, as they would with beta / sigma; labels stay unless ``free``.
+    How many labels have changed, and how many samples moved: those come first in ``busy`` then.
     """
     A, norms, gram, _, _ = machine
     V, U, y, _ = at
-    k, n = U.shape
+    k = U.shape[0]
     t, u, new = np.empty(k), np.empty(k), np.empty(k)
-    flips = 0
-    for i in range(n):
+    flips, moved = 0, 0
+    for j in range(count):
+        i = busy[j]
         _scores(A, V, i, gram, sigma, t)
-        own = y[i]
+        own, still = y[i], True
         if free:
             own = _lead(t, own)
             if own != y[i]:
                 y[i] = own
                 flips += 1
+                still = False
         idle = True
         for p in range(k):
             u[p] = U[p, i]
             idle = idle and u[p] == 0.0
-        if idle and t[own] - t[_rival(t, own)] >= 1.0:
-            continue
-        _best(t, u, own, sigma * norms[i], new)
-        for p in range(k):
-            step = new[p] - u[p]
-            if step == 0.0:
-                continue
-            U[p, i] = new[p]
-            if p < k - 1:
-                for c in range(V.shape[1]):
-                    V[p, c] += step * A[i, c]
+        if not (idle and t[own] - t[_rival(t, own)] >= 1.0):
+            _best(t, u, own, sigma * norms[i], new)
+            for p in range(k):
+                step = new[p] - u[p]
+                if step == 0.0:
+                    continue
+                still = False
+                U[p, i] = new[p]
+                if p < k - 1:
+                    for c in range(V.shape[1]):
+                        V[p, c] += step * A[i, c]
+        if not still:
+            busy[moved] = i
+            moved += 1
+    return flips, moved
+
+
+@loop
+def sweep(machine: F, at: F, sigma: float, free: bool, busy: F) -> tuple[int, int]:
+    """One pass over the samples; how many labels have changed, and how many samples moved.
+
+    Scores count ``sigma`` times, as they would with beta / sigma; labels stay unless ``free``.
+    Samples that moved are listed in ``busy`` (n,).
+    """
+    for i in range(busy.size):
+        busy[i] = i
+    return _visit(machine, at, sigma, free, busy, busy.size)
+
+
+@inner
+def _again(machine: F, at: F, free: bool, busy: F, count: int) -> int:
+    """Go over those that moved, as often as costs one pass, while any moves; label changes."""
+    flips, visits = 0, 0
+    while 0 < count and visits + count <= busy.size:
+        visits += count
+        changed, count = _visit(machine, at, 1.0, free, busy, count)
+        flips += changed
     return flips
 
 
@@ -229,14 +258,17 @@ def descend(machine: F, at: F, sigma: float, grow: float, free: bool, passes: in
     """
     quiet, moved, used = 0, 0.0, 0
     several = machine.kernels.shape[0] > 0
+    busy = np.empty(at.y.size, np.int64)
     while used < passes:
-        flips = sweep(machine, at, sigma, free)
+        flips, count = sweep(machine, at, sigma, free, busy)
         used += 1
         if several and used % MIXED == 0:
             moved = reweigh(machine, at)
         if sigma < 1.0:
             sigma = min(1.0, grow * sigma)
             continue
+        if flips == 0 and not several and FEW * count <= busy.size:
+            flips = _again(machine, at, free, busy, count)
         quiet = quiet + 1 if flips == 0 else 0
         if quiet >= QUIET and quiet % QUIET == 0 and moved <= tol:
             value, gap = judge(machine, at, free)

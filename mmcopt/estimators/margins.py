@@ -60,11 +60,13 @@ class _MarginClustering(ClusterMixin, BaseEstimator):
 
     def _search(self, problem: Any) -> tuple[Any, str, int]:
         """The solver, its start, and how often it is run."""
-        search, count = registered("MarginSearch"), self.restarts
-        if self.n_clusters > 2:  # starts by k-means are better than random ones, two classes aside
-            return search(starts=1, patience=0), "kmeans", count
-        chosen = search(starts=count, patience=count)
-        return chosen, "random", 1 if chosen.takes(problem) else count
+        few, count = self.n_clusters == 2, self.restarts
+        # Starts by k-means are better than random ones, two classes aside.
+        chosen = registered("MarginSearch")(starts=count, patience=count) if few else \
+            registered("MarginSearch")(starts=count, patience=0, first="kmeans")
+        if chosen.takes(problem):
+            return chosen, "random", 1
+        return chosen, "random" if few else "kmeans", count
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores of samples, one column a class."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -39,14 +40,21 @@ def starting_point(f: Any, init: Any, rng: np.random.Generator) -> Any:
     return f.from_labels(f.coded_labels(init)) if f.means_labels(init) else f.as_point(init)
 
 
+@functools.cache
+def _openmp() -> Any:
+    """The libraries of the process: finding them takes longer than k-means of few samples."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
 def _cluster(vectors: NDArray[Any], k: int, rng: np.random.Generator) -> Ints:
     from sklearn.cluster import KMeans
-    from threadpoolctl import threadpool_limits
 
     model = KMeans(k, n_init=1, random_state=int(rng.integers(2**31)))
     # Its threads add up their sums in the order in which they finish, and are limited thread by
     # thread.
-    with one_thread, threadpool_limits(limits=1, user_api="openmp"):
+    with one_thread, _openmp().limit(limits=1, user_api="openmp"):
         return np.asarray(model.fit(vectors).labels_, dtype=np.int64)
 
 
