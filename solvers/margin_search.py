@@ -30,6 +30,7 @@ ROUND, SLOW = 4, 1e-3  # passes between moves of labels that keep a floor, and t
 LOW, GROW = 0.03, 3.0  # the least sigma that a descent begins with, and how it grows
 KICKED, FORGOTTEN = 0.1, 0.5  # of the samples of a member, at most, that a child has otherwise
 AGREED, ALIKE = 3, 30  # starts by k-means that were known, and random ones that all end alike
+FINALISTS = 3  # starts that are solved to the end where there are no children
 KMEANS = 10  # passes that a start by k-means counts as
 STRANGE = 0.5  # of the mixtures, those by names drawn at random
 BETTER = 1e-7  # relative: what counts as an improvement
@@ -76,7 +77,7 @@ class _Pool:
     idle: int = 0  # children since the last new best
     drawn: set[bytes] = field(default_factory=set)  # labels by k-means that descents began with
     known: int = 0  # starts by k-means that were among them
-    waiting: _Run | None = None  # the best start so far, where only that is solved
+    waiting: list[_Run] = field(default_factory=list)  # the best starts, where these are solved
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,12 +96,12 @@ class MarginSearch(Solver):
 
     It stops earlier where it has nothing to choose from: after thirty starts that all end with the
     same labels, or three by k-means that give what an earlier one gave. Without ``patience`` for
-    children only the best start is solved to the end.
+    children only the three best starts are solved to the end.
 
     Large problems take fewer starts and children, no fewer than four. The hinge loss on dense
     features, of one kernel or several, without an active balance; and at most 2,500 samples where
-    all products between samples have to be held: kernels, and more features than two thirds of the
-    samples. All else it hands over to `CuttingPlane`.
+    all products between samples have to be held: more features than two thirds of the samples,
+    such as those of kernels without landmarks. All else it hands over to `CuttingPlane`.
 
     Examples
     --------
@@ -169,7 +170,7 @@ class MarginSearch(Solver):
     def outcome(self, f: Any, state: Any) -> Status | None:
         if not isinstance(state, _Pool):
             return HANDED.outcome(f, state)
-        ended = state.run is None and state.waiting is None and state.begun >= state.starts \
+        ended = state.run is None and not state.waiting and state.begun >= state.starts \
             and (state.idle * self.starts >= self.patience * state.starts
                  or len(state.members) < 2)
         return Status.CONVERGED if ended else None
@@ -189,9 +190,8 @@ class MarginSearch(Solver):
         """
         machine, k, n = state.machine, f.offer(CutRisk).k, f.n
         index, sigma = state.begun, float(np.exp(rng.uniform(np.log(LOW), 0.0)))
-        if index >= state.starts and state.waiting is not None:
-            run, state.waiting = state.waiting, None
-            return run
+        if index >= state.starts and state.waiting:
+            return state.waiting.pop(0)
         state.begun += 1
         if index == 0 and state.start is not None:
             return _Run(_at(machine, _spread(state.start, k), state.start), 1.0, held=True)
@@ -255,8 +255,7 @@ class MarginSearch(Solver):
             run.fine = True
             if self.patience:
                 return
-            if state.waiting is None or run.value < state.waiting.value:
-                state.waiting = run
+            state.waiting = sorted([*state.waiting, run], key=lambda r: r.value)[:FINALISTS]
         state.run = None
 
     def _most_fine(self, state: _Pool) -> int:
@@ -327,20 +326,24 @@ def machine_of(offer: CutRisk) -> Any:
 
     cuts = offer.cuts(np.zeros((offer.k, offer.features.d)), "pair", None)
     rows, n = offer.features, offer.features.n
-    gram = bool(offer.blocks) or 3 * rows.d > 2 * n
+    gram = 3 * rows.d > 2 * n
     if type(cuts) not in (PairCuts, LabelCuts) or type(cuts.loss) is not Hinge \
             or offer.balance is not None or rows.sparse or (gram and n > LARGEST):
         return None
     unit = offer.beta * n
     none = np.empty((0, 0, 0))
-    if isinstance(rows, StackedFeatures):
+    if gram and isinstance(rows, StackedFeatures):
         kernels = np.stack([part.products for part in rows.parts]) / unit
         return Machine(np.empty((n, n)), np.empty(n), True, kernels, offer.p)
     if gram:
         A = rows.products / unit
         return Machine(A, A.diagonal().copy(), True, none, offer.p)
     A = np.ascontiguousarray(rows.dense() / np.sqrt(unit))
-    return Machine(A, np.einsum("ij,ij->i", A, A), False, none, offer.p)
+    norms = np.einsum("ij,ij->i", A, A)
+    if not isinstance(rows, StackedFeatures):
+        return Machine(A, norms, False, none, offer.p)
+    ends = np.array([0, *(block.stop for block in rows.blocks)])
+    return Machine(A, norms, False, none, offer.p, ends, np.ones(len(rows.parts)))
 
 
 def least_of(offer: CutRisk) -> int:
@@ -351,7 +354,7 @@ def least_of(offer: CutRisk) -> int:
 
 def _products(machine: Any, k: int) -> int:
     """Products in a pass over all samples, at most."""
-    return int(machine.A.size) * (k - 1 + len(machine.kernels))
+    return int(machine.A.size) * (k - 1 + len(machine.kernels) + (len(machine.mixed) > 0))
 
 
 @functools.cache
@@ -368,7 +371,7 @@ def _at(machine: Any, U: Floats, y: Ints, weights: Floats | None = None) -> Any:
     """Where a descent begins."""
     from mmcopt.compiled.margin_search import At, gather
 
-    k, M = len(U), max(1, len(machine.kernels))
+    k, M = len(U), max(1, len(machine.kernels), len(machine.mixed))
     weights = np.full(M, M**(-1.0 / machine.p)) if weights is None else weights.copy()
     V = np.empty((k - 1, machine.A.shape[1]))
     at = At(V, U, y.copy(), weights)

@@ -25,10 +25,15 @@ loop = compiled(error_model="numpy", fastmath=FAST)
 inner = compiled(error_model="numpy", fastmath=FAST, **INNER)
 
 
+NO_COLUMNS, NO_WEIGHTS = np.empty(0, np.int64), np.empty(0)
+
+
 class Machine(NamedTuple):
     """The samples: ``A`` holds their rows, or with ``gram`` all products of rows.
 
-    Of several ``kernels`` (M, n, n), A is the sum with weights of norm ``p``.
+    Of several ``kernels`` (M, n, n), A is the sum with weights of norm ``p``. Of rows with kernels
+    side by side, in the columns ``ends[m]`` to ``ends[m + 1]``, each stands there times the root of
+    its weight as it is now, in ``mixed``.
     """
 
     A: F
@@ -36,6 +41,8 @@ class Machine(NamedTuple):
     gram: bool
     kernels: F
     p: float
+    ends: F = NO_COLUMNS
+    mixed: F = NO_WEIGHTS
 
 
 class At(NamedTuple):
@@ -127,7 +134,7 @@ def _visit(machine: F, at: F, sigma: float, free: bool, busy: F, count: int) -> 
 
     How many labels have changed, and how many samples moved: those come first in ``busy`` then.
     """
-    A, norms, gram, _, _ = machine
+    A, norms, gram = machine.A, machine.norms, machine.gram
     V, U, y, _ = at
     k = U.shape[0]
     t, u, new = np.empty(k), np.empty(k), np.empty(k)
@@ -192,7 +199,7 @@ def judge(machine: F, at: F, free: bool) -> tuple[float, float]:
 
     The objective is that of the labels, or, when they are ``free``, of the best ones.
     """
-    A, _, gram, _, _ = machine
+    A, gram = machine.A, machine.gram
     V, U, y, _ = at
     k, n = U.shape
     t = np.empty(k)
@@ -211,16 +218,40 @@ def judge(machine: F, at: F, free: bool) -> tuple[float, float]:
 @loop
 def gather(machine: F, at: F) -> None:
     """Mix the kernels by their weights, and sum V anew."""
-    A, norms, _, kernels, _ = machine
+    A, norms, kernels, ends = machine.A, machine.norms, machine.kernels, machine.ends
     V, U, _, weights = at
-    n = U.shape[1]
     if kernels.shape[0]:
         A[:] = 0.0
         for m in range(kernels.shape[0]):
             A += weights[m] * kernels[m]
-        for i in range(n):
+        for i in range(norms.size):
             norms[i] = A[i, i]
+    for m in range(machine.mixed.size):
+        factor = np.sqrt(weights[m] / machine.mixed[m])
+        machine.mixed[m] = weights[m]
+        for i in range(norms.size):
+            square = 0.0
+            for c in range(ends[m], ends[m + 1]):
+                A[i, c] *= factor
+                square += A[i, c] * A[i, c]
+            norms[i] = square if m == 0 else norms[i] + square
     np.dot(np.ascontiguousarray(U[:-1]), A, V)
+
+
+@inner
+def _square(machine: F, at: F, m: int) -> float:
+    """The squared length of sum_i u_i phi_m(x_i), over all classes."""
+    V, U = at.V, at.U
+    if machine.kernels.shape[0]:
+        return np.vdot(U.ravel(), np.dot(U, machine.kernels[m]).ravel())
+    total = 0.0
+    for c in range(machine.ends[m], machine.ends[m + 1]):
+        last = 0.0
+        for p in range(V.shape[0]):
+            total += V[p, c] * V[p, c]
+            last += V[p, c]
+        total += last * last
+    return total / machine.mixed[m]
 
 
 @inner
@@ -229,10 +260,10 @@ def reweigh(machine: F, at: F) -> float:
 
     They go with ``|w_m|^(2/(p+1))``, where w_m is weights_m sum_i u_i phi_m(x_i).
     """
-    kernels, p, U, weights = machine.kernels, machine.p, at.U, at.weights
+    p, weights = machine.p, at.weights
     new = np.empty(weights.size)
     for m in range(weights.size):
-        square = np.vdot(U.ravel(), np.dot(U, kernels[m]).ravel())
+        square = _square(machine, at, m)
         new[m] = (weights[m]**2 * max(square, 0.0))**(1.0 / (p + 1.0))
     top = new.max()
     if top <= 0.0:
@@ -257,7 +288,7 @@ def descend(machine: F, at: F, sigma: float, grow: float, free: bool, passes: in
     The sigma reached, the objective times n, how many passes, and whether it has ended.
     """
     quiet, moved, used = 0, 0.0, 0
-    several = machine.kernels.shape[0] > 0
+    several = machine.kernels.shape[0] > 0 or machine.mixed.size > 0
     busy = np.empty(at.y.size, np.int64)
     while used < passes:
         flips, count = sweep(machine, at, sigma, free, busy)
