@@ -19,11 +19,13 @@ from mmcopt.solving import Progress, Solver
 from mmcopt.solving.starts import kmeans_labels
 from mmcopt.types import Floats, Ints
 
-WORK = 4_000_000  # products of a step, about
+WORK = 10_000_000  # products of a step, about
 FEWEST = 4  # starts at least, of problems of any size
 MANY_SAMPLES, MANY_PRODUCTS = 100_000, 100_000_000  # in the first pass of all starts together
 LARGEST = 2500  # samples of which all products are held
-ROUGH, FINE = 1e-3, 1e-7  # relative gaps to the machine of the labels: of all starts, of members
+# Relative gaps to the machine of the labels: of all starts, of members, of what may be the best.
+ROUGH, CLOSE, FINE = 1e-3, 1e-4, 1e-7
+UNWEIGHED = 1e-2  # what better weights of kernels may give beyond the gap, relative
 ROUGH_PASSES, FINE_PASSES = 100, 3000  # at most
 FINE_PRODUCTS = 100_000_000  # at most, in the passes of a member
 ROUND, SLOW = 4, 1e-3  # passes between moves of labels that keep a floor, and the fall that ends it
@@ -53,7 +55,7 @@ class _Run:
 
     at: Any
     sigma: float
-    fine: bool = False
+    gap: float = ROUGH  # to the machine of the labels, at which it has ended
     held: bool = False  # whether labels stay, until their machine is roughly solved
     used: int = 0
     before: float = np.inf  # the objective when labels that keep a floor were last moved
@@ -88,8 +90,8 @@ class MarginSearch(Solver):
     then the best multipliers that its machine (Crammer and Singer's, of the labels) can have while
     the others hold theirs. So labels and machine settle together, in tenths of a millisecond on
     hundreds of samples. Most descents begin with a larger beta, by up to 1 / .03, where few basins
-    are left, and come down. What ends near the best is solved to a relative gap of 1e-7 to the
-    machine of its labels, and joins the pool. Children mix two members, the classes of one by the
+    are left, and come down. What ends near the best is solved to a relative gap of 1e-4 to the
+    machine of its labels, what may be the best itself to 1e-7, and joins the pool. Children mix two members, the classes of one by the
     names of the other, or have part of the samples of one elsewhere; the search stops after
     ``patience`` of them without a new best. Within a time limit it begins again until the time is
     up. With a floor on sizes labels move all at once, after every fourth pass.
@@ -227,17 +229,17 @@ class MarginSearch(Solver):
         """Take a descent further; how many passes it took."""
         from mmcopt.compiled.margin_search import descend
 
-        most, tol = (self._most_fine(state), FINE) if run.fine else (ROUGH_PASSES, ROUGH)
-        most = max(most, run.used + 1)
+        rough = run.gap == ROUGH
+        most = max(ROUGH_PASSES if rough else self._most_fine(state), run.used + 1)
         free = not (run.held or state.least)
-        allowed = ROUND if state.least and not run.fine else most
+        allowed = ROUND if state.least and rough else most
         run.sigma, run.value, used, ended = descend(state.machine, run.at, run.sigma, GROW, free,
-                                                    min(passes, allowed, most - run.used), tol)
+                                                    min(passes, allowed, most - run.used), run.gap)
         run.used += used
-        if state.least and not run.held and (ended or not run.fine) and run.used < most \
+        if state.least and not run.held and (ended or rough) and run.used < most \
                 and self._relabelled(state, run, run.value):
             return int(used)
-        settled = ended or (state.least and not run.fine and run.sigma == 1.0)
+        settled = ended or (state.least and rough and run.sigma == 1.0)
         if settled or run.used >= most:
             self._settle(f, state, run)
         return int(used)
@@ -249,14 +251,23 @@ class MarginSearch(Solver):
             run.held = False
             return
         self._met(f, state, run)
-        if run.fine:
+        if run.gap == CLOSE and self._may_lead(f, state, run):
+            run.gap = FINE
+            return
+        if run.gap < ROUGH:
             self._join(state, _Member(run.at.U, run.at.y.copy(), run.at.weights, run.value))
         elif self._promising(run, state):
-            run.fine = True
+            run.gap = CLOSE
             if self.patience:
                 return
             state.waiting = sorted([*state.waiting, run], key=lambda r: r.value)[:FINALISTS]
         state.run = None
+
+    @staticmethod
+    def _may_lead(f: Any, state: _Pool, run: _Run) -> bool:
+        """Whether the machine of a descent may yet turn out better than the best point."""
+        doubt = UNWEIGHED if f.offer(CutRisk).blocks else CLOSE
+        return bool((1.0 - doubt) * f.offer(CutRisk).scale * run.value < state.value * f.n)
 
     def _most_fine(self, state: _Pool) -> int:
         """Passes of a member at most."""
@@ -266,7 +277,7 @@ class MarginSearch(Solver):
     @staticmethod
     def _relabelled(state: _Pool, run: _Run, value: float) -> bool:
         """Give samples the classes of their largest scores, but for the floor; whether to go on."""
-        if run.sigma == 1.0 and value > (1.0 - (FINE if run.fine else SLOW)) * run.before:
+        if run.sigma == 1.0 and value > (1.0 - (SLOW if run.gap == ROUGH else FINE)) * run.before:
             return False
         run.before = value if run.sigma == 1.0 else np.inf
         V = np.vstack([run.at.V, -run.at.V.sum(axis=0)])

@@ -18,6 +18,7 @@ from mmcopt.registry import solver as registered
 from mmcopt.solving import solve
 
 FLOOR = 0.8  # of n / k, below which no class may fall where there are three or more
+POOL = 4  # members of the search for two classes
 LANDMARKED, LANDMARKS = 500, 200  # samples beyond which kernels look at so many of them
 KERNELS = (Linear(), Polynomial(2), Gaussian(width=0.5))
 WITH_FEATURES = (Linear, Nystroem, Pivoted, Principal)
@@ -74,7 +75,7 @@ class _MarginClustering(ClusterMixin, BaseEstimator):
         """The solver, its start, and how often it is run."""
         few, count = self.n_clusters == 2, self.restarts
         # Starts by k-means are better than random ones, two classes aside.
-        chosen = registered("MarginSearch")(starts=count, patience=count) if few else \
+        chosen = registered("MarginSearch")(starts=count, patience=count, pool=POOL) if few else \
             registered("MarginSearch")(starts=count, patience=0, first="kmeans")
         if chosen.takes(problem):
             return chosen, "random", 1
