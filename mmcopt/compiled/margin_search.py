@@ -241,10 +241,16 @@ def gather(machine: F, at: F) -> None:
 @inner
 def _square(machine: F, at: F, m: int) -> float:
     """The squared length of sum_i u_i phi_m(x_i), over all classes."""
-    V, U = at.V, at.U
+    V, U, total = at.V, at.U, 0.0
     if machine.kernels.shape[0]:
-        return np.vdot(U.ravel(), np.dot(U, machine.kernels[m]).ravel())
-    total = 0.0
+        sums = np.dot(np.ascontiguousarray(U[:-1]), machine.kernels[m])
+        for i in range(U.shape[1]):
+            last = 0.0
+            for p in range(V.shape[0]):
+                total += U[p, i] * sums[p, i]
+                last += sums[p, i]
+            total -= U[V.shape[0], i] * last
+        return total
     for c in range(machine.ends[m], machine.ends[m + 1]):
         last = 0.0
         for p in range(V.shape[0]):

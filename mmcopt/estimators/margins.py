@@ -10,25 +10,24 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mmcopt.checks import integer, optional, real, seed_of
-from mmcopt.kernels import Gaussian, Linear, Polynomial
-from mmcopt.kernels.descriptions import Nystroem, Pivoted, Principal, as_kernel
+from mmcopt.kernels import Gaussian, Laplacian, Linear, Polynomial
+from mmcopt.kernels.descriptions import as_kernel
 from mmcopt.modeling.result import Result
 from mmcopt.registry import formulation
 from mmcopt.registry import solver as registered
 from mmcopt.solving import solve
 
 FLOOR = 0.8  # of n / k, below which no class may fall where there are three or more
-POOL = 4  # members of the search for two classes
-LANDMARKED, LANDMARKS = 500, 200  # samples beyond which kernels look at so many of them
+LANDMARKED, LANDMARKS = 400, 200  # samples beyond which kernels look at so many of them
 KERNELS = (Linear(), Polynomial(2), Gaussian(width=0.5))
-WITH_FEATURES = (Linear, Nystroem, Pivoted, Principal)
+WITHOUT_FEATURES = (Polynomial, Gaussian, Laplacian)
 
 
 def _lighter(kernel: Any, X: Any) -> Any:
     """A kernel as it is used for X: by landmarks where samples are many and it has no features."""
     known = None if kernel is None else as_kernel(kernel)
     if known is None or X.shape[0] <= LANDMARKED or known.reads_matrix \
-            or isinstance(known, WITH_FEATURES) or known.fit(X).explicit:
+            or not isinstance(known, WITHOUT_FEATURES) and known.fit(X).explicit:
         return kernel
     return known.nystroem(LANDMARKS)
 
@@ -75,7 +74,7 @@ class _MarginClustering(ClusterMixin, BaseEstimator):
         """The solver, its start, and how often it is run."""
         few, count = self.n_clusters == 2, self.restarts
         # Starts by k-means are better than random ones, two classes aside.
-        chosen = registered("MarginSearch")(starts=count, patience=count, pool=POOL) if few else \
+        chosen = registered("MarginSearch")(starts=count, patience=count) if few else \
             registered("MarginSearch")(starts=count, patience=0, first="kmeans")
         if chosen.takes(problem):
             return chosen, "random", 1
@@ -107,7 +106,7 @@ class MaxMarginClustering(_MarginClustering):
     beta : float
         Weight of the squared norm against the mean loss.
     kernel : Kernel, name or None
-        None separates the features themselves, dense or sparse. Of more than 500 samples
+        None separates the features themselves, dense or sparse. Of more than 400 samples
         a kernel without a feature map looks at 200 landmarks among them
         (``kernel.nystroem(200)``).
     size_floor : float or None
@@ -164,7 +163,7 @@ class MultipleKernelClustering(_MarginClustering):
     ----------
     n_clusters : int
     kernels : list of Kernel, or "auto"
-        "auto" is ``[Linear(), Polynomial(2), Gaussian(width=.5)]``. Of more than 500 samples those
+        "auto" is ``[Linear(), Polynomial(2), Gaussian(width=.5)]``. Of more than 400 samples those
         without a feature map look at 200 landmarks among them (``kernel.nystroem(200)``).
     C : float
         Weight of the mean loss against the squared norm.

@@ -10,7 +10,7 @@ import pytest
 
 import mmcopt as mm
 from mmcopt.capabilities import CutRisk
-from mmcopt.compiled.margin_search import Machine, judge, sweep
+from mmcopt.compiled.margin_search import Machine, descend, judge, sweep
 from mmcopt.errors import IncompatibleError
 from mmcopt.formulations import CPM3C, MKC
 from mmcopt.kernels import Gaussian, Linear
@@ -218,3 +218,57 @@ def test_it_warns_of_nothing_where_all_is_well():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         mm.solve(CPM3C(DIGITS, 2), seed=0)
+
+
+# ---------------------------------------------------------------- in the time a user waits
+
+
+@pytest.mark.parametrize("k, p", [(2, 2.0), (3, 1.5)])
+def test_kernels_with_features_are_searched_by_rows_as_by_products(k, p):
+    kernels = [Linear(), Gaussian(width=0.5).nystroem(20)]
+    X = mm.datasets.load("iris")[0][20:140]
+    f = MKC(X, k, kernels=kernels, p=p)
+    machine = machine_of(f.offer(CutRisk))
+    assert not machine.gram and machine.mixed.shape == (2,)
+    products = np.stack([part.products for part in f.features.parts]) / (f.beta * f.n)
+    other = Machine(np.empty((120, 120)), np.empty(120), True, products, p)
+    y, busy, tol = np.arange(120) * k // 120, np.empty(120, np.int64), 1e-8
+    one, two = (_at(m, _spread(y, k), y) for m in (machine, other))
+    for m, at in ((machine, one), (other, two)):
+        sweep(m, at, 1.0, False, busy)
+        assert descend(m, at, 1.0, 3.0, False, 3000, tol)[3]
+    assert one.weights == pytest.approx(two.weights, abs=1e-5)
+    assert judge(machine, one, False)[0] == pytest.approx(judge(other, two, False)[0], rel=1e-7)
+    exact = mm.solve(f.restrict(y), CuttingPlane(epsilon=1e-7, alpha=1e-12)).objective
+    assert f.scale * judge(machine, one, False)[0] / f.n == pytest.approx(exact, rel=1e-5)
+
+
+def test_starts_by_kmeans_that_agree_are_descended_from_once():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((90, 3)) + 20.0 * np.eye(3)[np.arange(90) % 3]
+    result = mm.solve(CPM3C(X, 3), MarginSearch(starts=50, patience=0, first="kmeans"), seed=0)
+    assert mm.metrics.accuracy(np.arange(90) % 3, result.labels) == 1.0
+    assert result.history["members"][-1] == 1 and len(result.history) < 10
+
+
+def test_random_starts_that_all_end_alike_are_enough():
+    rng = np.random.default_rng(0)
+    easy = rng.standard_normal((60, 3)) + 20.0 * (np.arange(60)[:, None] % 2)
+    descents = [mm.solve(CPM3C(X, 2), MarginSearch(), seed=0).history["descents"][-1]
+                for X in (easy, rng.standard_normal((60, 3)))]
+    assert descents[0] == margin_search.ALIKE and descents[1] > 500
+
+
+def test_without_children_only_the_best_starts_are_solved_to_the_end():
+    f = CPM3C(DIGITS[:60], 2, beta=0.01)
+    result = mm.solve(f, MarginSearch(starts=20, patience=0), seed=1)
+    assert result.history["members"][-1] == margin_search.FINALISTS
+    given = mm.solve(f.restrict(result.labels), EXACT).objective
+    assert result.objective == pytest.approx(given, rel=1e-5)
+
+
+def test_classes_by_kmeans_keep_a_floor():
+    X = np.r_[np.random.default_rng(0).standard_normal((80, 2)), [[30.0, 0.0], [0.0, 30.0]]]
+    f = CPM3C(X, 3, size_floor=0.8)
+    result = mm.solve(f, MarginSearch(starts=5, patience=0, first="kmeans"), seed=0)
+    assert np.bincount(result.labels, minlength=3).min() >= f.least and result.violation == 0.0
