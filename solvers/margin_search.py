@@ -28,7 +28,8 @@ ROUGH, CLOSE, FINE = 1e-3, 1e-4, 1e-7
 UNWEIGHED = 1e-2  # what better weights of kernels may give beyond the gap, relative
 ROUGH_PASSES, FINE_PASSES = 100, 3000  # at most
 FINE_PRODUCTS = 100_000_000  # at most, in the passes of a member
-ROUND, SLOW = 4, 1e-3  # passes between moves of labels that keep a floor, and the fall that ends it
+ROUND, SLOW = 4, 1e-3  # passes between moves of labels that keep a floor, or a step's, at least;
+# and the fall of the objective that ends these moves
 LOW, GROW = 0.03, 3.0  # the least sigma that a descent begins with, and how it grows
 KICKED, FORGOTTEN = 0.1, 0.5  # of the samples of a member, at most, that a child has otherwise
 AGREED, ALIKE = 3, 30  # starts by k-means that were known, and random ones that all end alike
@@ -164,7 +165,7 @@ class MarginSearch(Solver):
             if state.run is None:
                 done += KMEANS * each
             else:
-                done += each * self._advance(f, state, state.run, max(1, (WORK - done) // each))
+                done += each * self._advance(f, state, state.run, max(ROUND, (WORK - done) // each))
         if state.run is not None and not state.run.held:
             self._met(f, state, state.run)
         return self._progress(state)

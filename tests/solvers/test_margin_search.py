@@ -243,12 +243,15 @@ def test_kernels_with_features_are_searched_by_rows_as_by_products(k, p):
     assert f.scale * judge(machine, one, False)[0] / f.n == pytest.approx(exact, rel=1e-5)
 
 
-def test_starts_by_kmeans_that_agree_are_descended_from_once():
+def test_starts_by_kmeans_that_agree_are_descended_from_once(monkeypatch):
+    drawn, draw = [], margin_search.kmeans_labels
+    monkeypatch.setattr(margin_search, "kmeans_labels",
+                        lambda f, rng: drawn.append(0) or draw(f, rng))
     rng = np.random.default_rng(0)
     X = rng.standard_normal((90, 3)) + 20.0 * np.eye(3)[np.arange(90) % 3]
     result = mm.solve(CPM3C(X, 3), MarginSearch(starts=50, patience=0, first="kmeans"), seed=0)
     assert mm.metrics.accuracy(np.arange(90) % 3, result.labels) == 1.0
-    assert result.history["members"][-1] == 1 and len(result.history) < 10
+    assert result.history["members"][-1] == 1 and len(drawn) == 1 + margin_search.AGREED
 
 
 def test_random_starts_that_all_end_alike_are_enough():
@@ -267,8 +270,15 @@ def test_without_children_only_the_best_starts_are_solved_to_the_end():
     assert result.objective == pytest.approx(given, rel=1e-5)
 
 
-def test_classes_by_kmeans_keep_a_floor():
-    X = np.r_[np.random.default_rng(0).standard_normal((80, 2)), [[30.0, 0.0], [0.0, 30.0]]]
-    f = CPM3C(X, 3, size_floor=0.8)
-    result = mm.solve(f, MarginSearch(starts=5, patience=0, first="kmeans"), seed=0)
-    assert np.bincount(result.labels, minlength=3).min() >= f.least and result.violation == 0.0
+def test_points_of_descents_by_kmeans_keep_a_floor(monkeypatch):
+    X = np.r_[np.random.default_rng(0).standard_normal((60, 2)), [[40.0, 0.0], [0.0, 40.0]]]
+    f, rng = CPM3C(X, 3, size_floor=0.8), np.random.default_rng(0)
+    assert np.bincount(margin_search.kmeans_labels(f, rng), minlength=3).min() < f.least
+    monkeypatch.setattr(margin_search, "WORK", 1)  # every step is looked at
+    solver = MarginSearch(starts=5, patience=0, first="kmeans")
+    met = solver.begin(f, None, rng)
+    met.state.value = np.inf  # so that every point is better
+    while solver.outcome(f, met.state) is None:
+        met = solver.step(f, met.state, rng)
+        assert f.violation(met.point) == 0.0
+        met.state.value = np.inf
