@@ -9,25 +9,32 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mmcopt.capabilities import Capability, CutRisk
-from mmcopt.checks import hyper, integer
+from mmcopt.checks import choice, hyper, integer
 from mmcopt.kernels.features import StackedFeatures
 from mmcopt.margins import Hinge
 from mmcopt.margins.cut_models import LabelCuts, PairCuts, floored
 from mmcopt.modeling.result import Status
 from mmcopt.solvers.cutting_plane import CuttingPlane
 from mmcopt.solving import Progress, Solver
+from mmcopt.solving.starts import kmeans_labels
 from mmcopt.types import Floats, Ints
 
-WORK = 4_000_000  # products of a step, about
+WORK = 10_000_000  # products of a step, about
 FEWEST = 4  # starts at least, of problems of any size
 MANY_SAMPLES, MANY_PRODUCTS = 100_000, 100_000_000  # in the first pass of all starts together
 LARGEST = 2500  # samples of which all products are held
-ROUGH, FINE = 1e-3, 1e-7  # relative gaps to the machine of the labels: of all starts, of members
+# Relative gaps to the machine of the labels: of all starts, of members, of what may be the best.
+ROUGH, CLOSE, FINE = 1e-3, 1e-4, 1e-7
+UNWEIGHED = 1e-2  # what better weights of kernels may give beyond the gap, relative
 ROUGH_PASSES, FINE_PASSES = 100, 3000  # at most
 FINE_PRODUCTS = 100_000_000  # at most, in the passes of a member
-ROUND, SLOW = 4, 1e-3  # passes between moves of labels that keep a floor, and the fall that ends it
+ROUND, SLOW = 4, 1e-3  # passes between moves of labels that keep a floor, or a step's, at least;
+# and the fall of the objective that ends these moves
 LOW, GROW = 0.03, 3.0  # the least sigma that a descent begins with, and how it grows
 KICKED, FORGOTTEN = 0.1, 0.5  # of the samples of a member, at most, that a child has otherwise
+AGREED, ALIKE = 3, 30  # starts by k-means that were known, and random ones that all end alike
+FINALISTS = 3  # starts that are solved to the end where there are no children
+KMEANS = 10  # passes that a start by k-means counts as
 STRANGE = 0.5  # of the mixtures, those by names drawn at random
 BETTER = 1e-7  # relative: what counts as an improvement
 HANDED = CuttingPlane()
@@ -49,10 +56,11 @@ class _Run:
 
     at: Any
     sigma: float
-    fine: bool = False
+    gap: float = ROUGH  # to the machine of the labels, at which it has ended
     held: bool = False  # whether labels stay, until their machine is roughly solved
     used: int = 0
     before: float = np.inf  # the objective when labels that keep a floor were last moved
+    value: float = np.inf  # the objective times n
 
 
 @dataclass
@@ -70,6 +78,9 @@ class _Pool:
     run: _Run | None = None
     begun: int = 0
     idle: int = 0  # children since the last new best
+    drawn: set[bytes] = field(default_factory=set)  # labels by k-means that descents began with
+    known: int = 0  # starts by k-means that were among them
+    waiting: list[_Run] = field(default_factory=list)  # the best starts, where these are solved
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,16 +91,20 @@ class MarginSearch(Solver):
     then the best multipliers that its machine (Crammer and Singer's, of the labels) can have while
     the others hold theirs. So labels and machine settle together, in tenths of a millisecond on
     hundreds of samples. Most descents begin with a larger beta, by up to 1 / .03, where few basins
-    are left, and come down. What ends near the best is solved to a relative gap of 1e-7 to the
-    machine of its labels, and joins the pool. Children mix two members, the classes of one by the
+    are left, and come down. What ends near the best is solved to a relative gap of 1e-4 to the
+    machine of its labels, what may be the best itself to 1e-7, and joins the pool. Children mix two members, the classes of one by the
     names of the other, or have part of the samples of one elsewhere; the search stops after
     ``patience`` of them without a new best. Within a time limit it begins again until the time is
     up. With a floor on sizes labels move all at once, after every fourth pass.
 
+    It stops earlier where it has nothing to choose from: after thirty starts that all end with the
+    same labels, or three by k-means that give what an earlier one gave. Without ``patience`` for
+    children only the three best starts are solved to the end.
+
     Large problems take fewer starts and children, no fewer than four. The hinge loss on dense
     features, of one kernel or several, without an active balance; and at most 2,500 samples where
-    all products between samples have to be held: kernels, and more features than two thirds of the
-    samples. All else it hands over to `CuttingPlane`.
+    all products between samples have to be held: more features than two thirds of the samples,
+    such as those of kernels without landmarks. All else it hands over to `CuttingPlane`.
 
     Examples
     --------
@@ -107,6 +122,7 @@ class MarginSearch(Solver):
     starts: int = hyper(500, integer(1), "descents from random labels")
     pool: int = hyper(8, integer(2), "members of the pool")
     patience: int = hyper(100, integer(0), "children without a new best after which it stops")
+    first: str = hyper("random", choice("random", "kmeans"), "labels that descents begin with")
 
     def refuses(self, f: Any) -> str | None:
         reason = super().refuses(f)
@@ -145,14 +161,19 @@ class MarginSearch(Solver):
         offer, machine = f.offer(CutRisk), state.machine
         each, done = _products(machine, offer.k), 0
         while done < WORK and self.outcome(f, state) is None:
-            state.run = state.run or self._next(offer, state, rng)
-            done += each * self._advance(f, state, state.run, max(1, (WORK - done) // each))
+            state.run = state.run or self._next(f, state, rng)
+            if state.run is None:
+                done += KMEANS * each
+            else:
+                done += each * self._advance(f, state, state.run, max(ROUND, (WORK - done) // each))
+        if state.run is not None and not state.run.held:
+            self._met(f, state, state.run)
         return self._progress(state)
 
     def outcome(self, f: Any, state: Any) -> Status | None:
         if not isinstance(state, _Pool):
             return HANDED.outcome(f, state)
-        ended = state.run is None and state.begun >= state.starts \
+        ended = state.run is None and not state.waiting and state.begun >= state.starts \
             and (state.idle * self.starts >= self.patience * state.starts
                  or len(state.members) < 2)
         return Status.CONVERGED if ended else None
@@ -165,13 +186,20 @@ class MarginSearch(Solver):
                    MANY_PRODUCTS // _products(machine, k))
         return max(most, min(self.starts, FEWEST))
 
-    def _next(self, offer: CutRisk, state: _Pool, rng: np.random.Generator) -> _Run:
-        """Begin the next descent: from the start given, from random labels, or as a child."""
-        machine, k, n = state.machine, offer.k, offer.features.n
+    def _next(self, f: Any, state: _Pool, rng: np.random.Generator) -> _Run | None:
+        """Begin the next descent: from the start given, a new one, or as a child.
+
+        None where k-means gave labels that have been descended from.
+        """
+        machine, k, n = state.machine, f.offer(CutRisk).k, f.n
         index, sigma = state.begun, float(np.exp(rng.uniform(np.log(LOW), 0.0)))
+        if index >= state.starts and state.waiting:
+            return state.waiting.pop(0)
         state.begun += 1
         if index == 0 and state.start is not None:
             return _Run(_at(machine, _spread(state.start, k), state.start), 1.0, held=True)
+        if index < state.starts and self.first == "kmeans":
+            return self._by_kmeans(f, state, rng)
         if index < state.starts:
             y = rng.permutation(n) % k if state.least else rng.integers(0, k, n)
             return _Run(_at(machine, _spread(y, k), y), sigma)
@@ -182,37 +210,65 @@ class MarginSearch(Solver):
             y = floored(U.T, state.least)
         return _Run(_at(machine, U, y, weights), sigma)
 
+    @staticmethod
+    def _by_kmeans(f: Any, state: _Pool, rng: np.random.Generator) -> _Run | None:
+        """A descent from labels by k-means, held until their machine is roughly solved."""
+        offer, machine = f.offer(CutRisk), state.machine
+        y = kmeans_labels(f, rng)
+        key = _canonical(y).tobytes()
+        if key in state.drawn:
+            state.known += 1
+            if state.known == AGREED:
+                state.begun = state.starts
+            return None
+        state.drawn.add(key)
+        if np.bincount(y, minlength=offer.k).min() < state.least:
+            y = floored(offer.features.scores(offer.weights(f.from_labels(y))), state.least)
+        return _Run(_at(machine, _spread(y, offer.k), y), 1.0, held=True)
+
     def _advance(self, f: Any, state: _Pool, run: _Run, passes: int) -> int:
         """Take a descent further; how many passes it took."""
         from mmcopt.compiled.margin_search import descend
 
-        most, tol = (self._most_fine(state), FINE) if run.fine else (ROUGH_PASSES, ROUGH)
-        most = max(most, run.used + 1)
+        rough = run.gap == ROUGH
+        most = max(ROUGH_PASSES if rough else self._most_fine(state), run.used + 1)
         free = not (run.held or state.least)
-        allowed = ROUND if state.least and not run.fine else most
-        run.sigma, value, used, ended = descend(state.machine, run.at, run.sigma, GROW, free,
-                                                min(passes, allowed, most - run.used), tol)
+        allowed = ROUND if state.least and rough else most
+        run.sigma, run.value, used, ended = descend(state.machine, run.at, run.sigma, GROW, free,
+                                                    min(passes, allowed, most - run.used), run.gap)
         run.used += used
-        at, offer = run.at, f.offer(CutRisk)
-        member = _Member(at.U, at.y.copy(), at.weights, value)
-        if not run.held and offer.scale * value / offer.features.n < state.value:
-            self._met(f, state, member)
-        if state.least and not run.held and (ended or not run.fine) and run.used < most \
-                and self._relabelled(state, run, value):
+        if state.least and not run.held and (ended or rough) and run.used < most \
+                and self._relabelled(state, run, run.value):
             return int(used)
-        settled = ended or (state.least and not run.fine and run.sigma == 1.0)
-        if not settled and run.used < most:
-            return int(used)
+        settled = ended or (state.least and rough and run.sigma == 1.0)
+        if settled or run.used >= most:
+            self._settle(f, state, run)
+        return int(used)
+
+    def _settle(self, f: Any, state: _Pool, run: _Run) -> None:
+        """Decide how a descent goes on that is solved as far as was asked, or can be."""
         run.used, run.before = 0, np.inf
         if run.held:
             run.held = False
-        elif not run.fine and self._promising(member, state):
-            run.fine = True
-        else:
-            if run.fine:
-                self._join(state, member)
-            state.run = None
-        return int(used)
+            return
+        self._met(f, state, run)
+        if run.gap == CLOSE and self._may_lead(f, state, run):
+            run.gap = FINE
+            return
+        if run.gap < ROUGH:
+            self._join(state, _Member(run.at.U, run.at.y.copy(), run.at.weights, run.value))
+        elif self._promising(run, state):
+            run.gap = CLOSE
+            if self.patience:
+                return
+            state.waiting = sorted([*state.waiting, run], key=lambda r: r.value)[:FINALISTS]
+        state.run = None
+
+    @staticmethod
+    def _may_lead(f: Any, state: _Pool, run: _Run) -> bool:
+        """Whether the machine of a descent may yet turn out better than the best point."""
+        doubt = UNWEIGHED if f.offer(CutRisk).blocks else CLOSE
+        return bool((1.0 - doubt) * f.offer(CutRisk).scale * run.value < state.value * f.n)
 
     def _most_fine(self, state: _Pool) -> int:
         """Passes of a member at most."""
@@ -222,7 +278,7 @@ class MarginSearch(Solver):
     @staticmethod
     def _relabelled(state: _Pool, run: _Run, value: float) -> bool:
         """Give samples the classes of their largest scores, but for the floor; whether to go on."""
-        if run.sigma == 1.0 and value > (1.0 - (FINE if run.fine else SLOW)) * run.before:
+        if run.sigma == 1.0 and value > (1.0 - (SLOW if run.gap == ROUGH else FINE)) * run.before:
             return False
         run.before = value if run.sigma == 1.0 else np.inf
         V = np.vstack([run.at.V, -run.at.V.sum(axis=0)])
@@ -231,24 +287,29 @@ class MarginSearch(Solver):
         run.at.y[:] = y
         return moved or run.sigma < 1.0
 
-    def _met(self, f: Any, state: _Pool, member: _Member) -> None:
+    @staticmethod
+    def _met(f: Any, state: _Pool, run: _Run) -> None:
         """Take the point where a descent is as the best so far, if it is."""
         offer = f.offer(CutRisk)
-        point = offer.point(_weights(offer, member), member.y.copy())
+        if not offer.scale * run.value / offer.features.n < state.value:
+            return
+        point = offer.point(_weights(offer, run.at), run.at.y.copy())
         value = f.objective(point)
         if value < state.value - BETTER * abs(state.value):
             state.idle = 0
         if value < state.value:
             state.point, state.value = point, value
 
-    def _promising(self, member: _Member, state: _Pool) -> bool:
+    def _promising(self, run: _Run, state: _Pool) -> bool:
         """Whether a descent that has come so far may join the pool."""
-        if len(state.members) == self.pool and member.value * (1.0 - 2 * ROUGH) \
+        if len(state.members) == self.pool and run.value * (1.0 - 2 * ROUGH) \
                 >= max(m.value for m in state.members):
             return False
-        key = _canonical(member.y).tobytes()
+        key = _canonical(run.at.y).tobytes()
         known = key in state.seen
         state.seen.add(key)
+        if state.begun == ALIKE and len(state.seen) == 1:
+            state.starts = ALIKE
         return not known
 
     def _join(self, state: _Pool, member: _Member) -> None:
@@ -277,20 +338,24 @@ def machine_of(offer: CutRisk) -> Any:
 
     cuts = offer.cuts(np.zeros((offer.k, offer.features.d)), "pair", None)
     rows, n = offer.features, offer.features.n
-    gram = bool(offer.blocks) or 3 * rows.d > 2 * n
+    gram = 3 * rows.d > 2 * n
     if type(cuts) not in (PairCuts, LabelCuts) or type(cuts.loss) is not Hinge \
             or offer.balance is not None or rows.sparse or (gram and n > LARGEST):
         return None
     unit = offer.beta * n
     none = np.empty((0, 0, 0))
-    if isinstance(rows, StackedFeatures):
+    if gram and isinstance(rows, StackedFeatures):
         kernels = np.stack([part.products for part in rows.parts]) / unit
         return Machine(np.empty((n, n)), np.empty(n), True, kernels, offer.p)
     if gram:
         A = rows.products / unit
         return Machine(A, A.diagonal().copy(), True, none, offer.p)
     A = np.ascontiguousarray(rows.dense() / np.sqrt(unit))
-    return Machine(A, np.einsum("ij,ij->i", A, A), False, none, offer.p)
+    norms = np.einsum("ij,ij->i", A, A)
+    if not isinstance(rows, StackedFeatures):
+        return Machine(A, norms, False, none, offer.p)
+    ends = np.array([0, *(block.stop for block in rows.blocks)])
+    return Machine(A, norms, False, none, offer.p, ends, np.ones(len(rows.parts)))
 
 
 def least_of(offer: CutRisk) -> int:
@@ -301,7 +366,7 @@ def least_of(offer: CutRisk) -> int:
 
 def _products(machine: Any, k: int) -> int:
     """Products in a pass over all samples, at most."""
-    return int(machine.A.size) * (k - 1 + len(machine.kernels))
+    return int(machine.A.size) * (k - 1 + len(machine.kernels) + (len(machine.mixed) > 0))
 
 
 @functools.cache
@@ -318,7 +383,7 @@ def _at(machine: Any, U: Floats, y: Ints, weights: Floats | None = None) -> Any:
     """Where a descent begins."""
     from mmcopt.compiled.margin_search import At, gather
 
-    k, M = len(U), max(1, len(machine.kernels))
+    k, M = len(U), max(1, len(machine.kernels), len(machine.mixed))
     weights = np.full(M, M**(-1.0 / machine.p)) if weights is None else weights.copy()
     V = np.empty((k - 1, machine.A.shape[1]))
     at = At(V, U, y.copy(), weights)
@@ -326,11 +391,11 @@ def _at(machine: Any, U: Floats, y: Ints, weights: Floats | None = None) -> Any:
     return at
 
 
-def _weights(offer: CutRisk, member: _Member) -> Floats:
-    """W of a member."""
-    U, unit = member.U, offer.beta * offer.features.n
-    W = offer.features.sums(U) / unit
-    for block, weight in zip(offer.blocks, member.weights, strict=False):
+def _weights(offer: CutRisk, at: Any) -> Floats:
+    """W of where a descent is."""
+    unit = offer.beta * offer.features.n
+    W = offer.features.sums(at.U) / unit
+    for block, weight in zip(offer.blocks, at.weights, strict=False):
         W[:, block] *= weight
     return W
 

@@ -18,16 +18,22 @@ from mmcopt.compiled.loops import INNER, compiled
 F = Any
 LEAST_WEIGHT = 1e-12  # of a kernel, which could not come back from zero
 MIXED = 4  # passes after which the weights of kernels follow
+FEW = 4  # one sample in so many that moved: these are then gone over alone
 QUIET = 2  # passes without a change of labels before the gap is looked at
 FAST = {"contract", "nsz", "arcp", "reassoc"}
 loop = compiled(error_model="numpy", fastmath=FAST)
 inner = compiled(error_model="numpy", fastmath=FAST, **INNER)
 
 
+NO_COLUMNS, NO_WEIGHTS = np.empty(0, np.int64), np.empty(0)
+
+
 class Machine(NamedTuple):
     """The samples: ``A`` holds their rows, or with ``gram`` all products of rows.
 
-    Of several ``kernels`` (M, n, n), A is the sum with weights of norm ``p``.
+    Of several ``kernels`` (M, n, n), A is the sum with weights of norm ``p``. Of rows with kernels
+    side by side, in the columns ``ends[m]`` to ``ends[m + 1]``, each stands there times the root of
+    its weight as it is now, in ``mixed``.
     """
 
     A: F
@@ -35,6 +41,8 @@ class Machine(NamedTuple):
     gram: bool
     kernels: F
     p: float
+    ends: F = NO_COLUMNS
+    mixed: F = NO_WEIGHTS
 
 
 class At(NamedTuple):
@@ -120,40 +128,68 @@ def _best(t: F, u: F, y: int, h: float, new: F) -> None:
         new[p] = (1.0 if p == y else 0.0) - max(0.0, new[p] - theta) / h
 
 
-@loop
-def sweep(machine: F, at: F, sigma: float, free: bool) -> int:
-    """One pass over the samples; how many labels have changed.
+@inner
+def _visit(machine: F, at: F, sigma: float, free: bool, busy: F, count: int) -> tuple[int, int]:
+    """Give the first ``count`` samples of ``busy`` their labels and best u, one after another.
 
-    Scores count ``sigma`` times, as they would with beta / sigma; labels stay unless ``free``.
+    How many labels have changed, and how many samples moved: those come first in ``busy`` then.
     """
-    A, norms, gram, _, _ = machine
+    A, norms, gram = machine.A, machine.norms, machine.gram
     V, U, y, _ = at
-    k, n = U.shape
+    k = U.shape[0]
     t, u, new = np.empty(k), np.empty(k), np.empty(k)
-    flips = 0
-    for i in range(n):
+    flips, moved = 0, 0
+    for j in range(count):
+        i = busy[j]
         _scores(A, V, i, gram, sigma, t)
-        own = y[i]
+        own, still = y[i], True
         if free:
             own = _lead(t, own)
             if own != y[i]:
                 y[i] = own
                 flips += 1
+                still = False
         idle = True
         for p in range(k):
             u[p] = U[p, i]
             idle = idle and u[p] == 0.0
-        if idle and t[own] - t[_rival(t, own)] >= 1.0:
-            continue
-        _best(t, u, own, sigma * norms[i], new)
-        for p in range(k):
-            step = new[p] - u[p]
-            if step == 0.0:
-                continue
-            U[p, i] = new[p]
-            if p < k - 1:
-                for c in range(V.shape[1]):
-                    V[p, c] += step * A[i, c]
+        if not (idle and t[own] - t[_rival(t, own)] >= 1.0):
+            _best(t, u, own, sigma * norms[i], new)
+            for p in range(k):
+                step = new[p] - u[p]
+                if step == 0.0:
+                    continue
+                still = False
+                U[p, i] = new[p]
+                if p < k - 1:
+                    for c in range(V.shape[1]):
+                        V[p, c] += step * A[i, c]
+        if not still:
+            busy[moved] = i
+            moved += 1
+    return flips, moved
+
+
+@loop
+def sweep(machine: F, at: F, sigma: float, free: bool, busy: F) -> tuple[int, int]:
+    """One pass over the samples; how many labels have changed, and how many samples moved.
+
+    Scores count ``sigma`` times, as they would with beta / sigma; labels stay unless ``free``.
+    Samples that moved are listed in ``busy`` (n,).
+    """
+    for i in range(busy.size):
+        busy[i] = i
+    return _visit(machine, at, sigma, free, busy, busy.size)
+
+
+@inner
+def _again(machine: F, at: F, free: bool, busy: F, count: int) -> int:
+    """Go over those that moved, as often as costs one pass, while any moves; label changes."""
+    flips, visits = 0, 0
+    while 0 < count and visits + count <= busy.size:
+        visits += count
+        changed, count = _visit(machine, at, 1.0, free, busy, count)
+        flips += changed
     return flips
 
 
@@ -163,7 +199,7 @@ def judge(machine: F, at: F, free: bool) -> tuple[float, float]:
 
     The objective is that of the labels, or, when they are ``free``, of the best ones.
     """
-    A, _, gram, _, _ = machine
+    A, gram = machine.A, machine.gram
     V, U, y, _ = at
     k, n = U.shape
     t = np.empty(k)
@@ -182,16 +218,46 @@ def judge(machine: F, at: F, free: bool) -> tuple[float, float]:
 @loop
 def gather(machine: F, at: F) -> None:
     """Mix the kernels by their weights, and sum V anew."""
-    A, norms, _, kernels, _ = machine
+    A, norms, kernels, ends = machine.A, machine.norms, machine.kernels, machine.ends
     V, U, _, weights = at
-    n = U.shape[1]
     if kernels.shape[0]:
         A[:] = 0.0
         for m in range(kernels.shape[0]):
             A += weights[m] * kernels[m]
-        for i in range(n):
+        for i in range(norms.size):
             norms[i] = A[i, i]
+    for m in range(machine.mixed.size):
+        factor = np.sqrt(weights[m] / machine.mixed[m])
+        machine.mixed[m] = weights[m]
+        for i in range(norms.size):
+            square = 0.0
+            for c in range(ends[m], ends[m + 1]):
+                A[i, c] *= factor
+                square += A[i, c] * A[i, c]
+            norms[i] = square if m == 0 else norms[i] + square
     np.dot(np.ascontiguousarray(U[:-1]), A, V)
+
+
+@inner
+def _square(machine: F, at: F, m: int) -> float:
+    """The squared length of sum_i u_i phi_m(x_i), over all classes."""
+    V, U, total = at.V, at.U, 0.0
+    if machine.kernels.shape[0]:
+        sums = np.dot(np.ascontiguousarray(U[:-1]), machine.kernels[m])
+        for i in range(U.shape[1]):
+            last = 0.0
+            for p in range(V.shape[0]):
+                total += U[p, i] * sums[p, i]
+                last += sums[p, i]
+            total -= U[V.shape[0], i] * last
+        return total
+    for c in range(machine.ends[m], machine.ends[m + 1]):
+        last = 0.0
+        for p in range(V.shape[0]):
+            total += V[p, c] * V[p, c]
+            last += V[p, c]
+        total += last * last
+    return total / machine.mixed[m]
 
 
 @inner
@@ -200,10 +266,10 @@ def reweigh(machine: F, at: F) -> float:
 
     They go with ``|w_m|^(2/(p+1))``, where w_m is weights_m sum_i u_i phi_m(x_i).
     """
-    kernels, p, U, weights = machine.kernels, machine.p, at.U, at.weights
+    p, weights = machine.p, at.weights
     new = np.empty(weights.size)
     for m in range(weights.size):
-        square = np.vdot(U.ravel(), np.dot(U, kernels[m]).ravel())
+        square = _square(machine, at, m)
         new[m] = (weights[m]**2 * max(square, 0.0))**(1.0 / (p + 1.0))
     top = new.max()
     if top <= 0.0:
@@ -228,15 +294,18 @@ def descend(machine: F, at: F, sigma: float, grow: float, free: bool, passes: in
     The sigma reached, the objective times n, how many passes, and whether it has ended.
     """
     quiet, moved, used = 0, 0.0, 0
-    several = machine.kernels.shape[0] > 0
+    several = machine.kernels.shape[0] > 0 or machine.mixed.size > 0
+    busy = np.empty(at.y.size, np.int64)
     while used < passes:
-        flips = sweep(machine, at, sigma, free)
+        flips, count = sweep(machine, at, sigma, free, busy)
         used += 1
         if several and used % MIXED == 0:
             moved = reweigh(machine, at)
         if sigma < 1.0:
             sigma = min(1.0, grow * sigma)
             continue
+        if flips == 0 and not several and FEW * count <= busy.size:
+            flips = _again(machine, at, free, busy, count)
         quiet = quiet + 1 if flips == 0 else 0
         if quiet >= QUIET and quiet % QUIET == 0 and moved <= tol:
             value, gap = judge(machine, at, free)

@@ -10,14 +10,26 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mmcopt.checks import integer, optional, real, seed_of
-from mmcopt.kernels import Gaussian, Linear, Polynomial
+from mmcopt.kernels import Gaussian, Laplacian, Linear, Polynomial
+from mmcopt.kernels.descriptions import as_kernel
 from mmcopt.modeling.result import Result
 from mmcopt.registry import formulation
 from mmcopt.registry import solver as registered
 from mmcopt.solving import solve
 
 FLOOR = 0.8  # of n / k, below which no class may fall where there are three or more
+LANDMARKED, LANDMARKS = 400, 200  # samples beyond which kernels look at so many of them
 KERNELS = (Linear(), Polynomial(2), Gaussian(width=0.5))
+WITHOUT_FEATURES = (Polynomial, Gaussian, Laplacian)
+
+
+def _lighter(kernel: Any, X: Any) -> Any:
+    """A kernel as it is used for X: by landmarks where samples are many and it has no features."""
+    known = None if kernel is None else as_kernel(kernel)
+    if known is None or X.shape[0] <= LANDMARKED or known.reads_matrix \
+            or not isinstance(known, WITHOUT_FEATURES) and known.fit(X).explicit:
+        return kernel
+    return known.nystroem(LANDMARKS)
 
 
 class _MarginClustering(ClusterMixin, BaseEstimator):
@@ -60,11 +72,13 @@ class _MarginClustering(ClusterMixin, BaseEstimator):
 
     def _search(self, problem: Any) -> tuple[Any, str, int]:
         """The solver, its start, and how often it is run."""
-        search, count = registered("MarginSearch"), self.restarts
-        if self.n_clusters > 2:  # starts by k-means are better than random ones, two classes aside
-            return search(starts=1, patience=0), "kmeans", count
-        chosen = search(starts=count, patience=count)
-        return chosen, "random", 1 if chosen.takes(problem) else count
+        few, count = self.n_clusters == 2, self.restarts
+        # Starts by k-means are better than random ones, two classes aside.
+        chosen = registered("MarginSearch")(starts=count, patience=count) if few else \
+            registered("MarginSearch")(starts=count, patience=0, first="kmeans")
+        if chosen.takes(problem):
+            return chosen, "random", 1
+        return chosen, "random" if few else "kmeans", count
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores of samples, one column a class."""
@@ -92,7 +106,9 @@ class MaxMarginClustering(_MarginClustering):
     beta : float
         Weight of the squared norm against the mean loss.
     kernel : Kernel, name or None
-        None separates the features themselves, dense or sparse.
+        None separates the features themselves, dense or sparse. Of more than 400 samples
+        a kernel without a feature map looks at 200 landmarks among them
+        (``kernel.nystroem(200)``).
     size_floor : float or None
         Share of n / k below which no class may fall; None is 0 for two classes and 0.8 for more,
         where classes are otherwise lost.
@@ -135,7 +151,8 @@ class MaxMarginClustering(_MarginClustering):
         return tags
 
     def _problem(self, X: Any, floor: float) -> Any:
-        return formulation("CPM3C")(X, self.n_clusters, beta=self.beta, kernel=self.kernel,
+        return formulation("CPM3C")(X, self.n_clusters, beta=self.beta,
+                                    kernel=_lighter(self.kernel, X),
                                     size_floor=floor)
 
 
@@ -146,7 +163,8 @@ class MultipleKernelClustering(_MarginClustering):
     ----------
     n_clusters : int
     kernels : list of Kernel, or "auto"
-        "auto" is ``[Linear(), Polynomial(2), Gaussian(width=.5)]``.
+        "auto" is ``[Linear(), Polynomial(2), Gaussian(width=.5)]``. Of more than 400 samples those
+        without a feature map look at 200 landmarks among them (``kernel.nystroem(200)``).
     C : float
         Weight of the mean loss against the squared norm.
     p : float
@@ -198,5 +216,7 @@ class MultipleKernelClustering(_MarginClustering):
     def _problem(self, X: Any, floor: float) -> Any:
         kernels = KERNELS if isinstance(self.kernels, str) and self.kernels == "auto" \
             else self.kernels
+        if isinstance(kernels, list | tuple):  # what else there is, is refused below
+            kernels = [_lighter(kernel, X) for kernel in kernels]
         return formulation("MKC")(X, self.n_clusters, kernels=kernels, C=self.C, p=self.p,
                                   size_floor=floor)

@@ -1,10 +1,11 @@
-"""The search of margins: ``python tests/benchmarks/margin_search.py [search|large]``.
+"""The search of margins: ``python tests/benchmarks/margin_search.py [search|waiting|large]``.
 
 search  best of 20 seeds on digits 3-8, iris and moons (CPM3C and MKC): hits of the lowest value met
         by any of them, to 1e-6 (p = 1: 1e-5), and seconds of the processor for a run
+waiting the estimators with all defaults beside KMeans(n_init=10), digits, clouds and rows of MNIST
 large   one search beside as many cutting planes as fit into its time, on whole sets
 
-Run with one BLAS thread (OPENBLAS_NUM_THREADS=1) and, for ``large``, MMCOPT_DATA.
+Run with one BLAS thread (OPENBLAS_NUM_THREADS=1) and, for ``waiting`` and ``large``, MMCOPT_DATA.
 """
 
 from __future__ import annotations
@@ -91,7 +92,45 @@ def large():
               flush=True)
 
 
+def waiting_sets():
+    """Names, rows, classes, and how many clusters to look for."""
+    for classes in ("3,8", "0,6,8,9"):
+        yield f"digits {classes}", *mm.datasets.load(f"digits:classes={classes}"), \
+            1 + classes.count(",")
+    rng = np.random.default_rng(0)
+    for n in (100, 1000, 10_000):
+        for k in (2, 4, 10):
+            y = rng.integers(0, k, n)
+            yield "clouds", rng.standard_normal((n, 20)) + 3 * rng.standard_normal((k, 20))[y], y, k
+    X, y = mm.datasets.load("mnist")
+    for n in (500, 2000, 5000, 20_000):
+        for k in (2, 4, 10):
+            yield "mnist", np.asarray(X[:n], dtype=np.float64), y[:n], k
+
+
+def waiting():
+    """Seconds of the processor, the ratio, and how well classes are met."""
+    from sklearn.cluster import KMeans
+
+    from mmcopt.estimators import MaxMarginClustering, MultipleKernelClustering
+
+    small = np.random.default_rng(0).standard_normal((60, 3))
+    kinds = (KMeans, MaxMarginClustering, MultipleKernelClustering)
+    for kind in kinds:  # which compiles
+        kind(3).fit(small)
+    for name, X, y, k in waiting_sets():
+        line, least = f"{name:14} n = {len(X):6}, k = {k:2}:", None
+        for kind in kinds:
+            options = {"n_init": 10} if kind is KMeans else {}
+            seconds, model = min((timed(lambda s=s, kind=kind, X=X, k=k, options=options: kind(
+                k, random_state=s, **options).fit(X)) for s in range(2)), key=lambda pair: pair[0])
+            least = least or seconds
+            line += f" {kind.__name__} {seconds:.3f} s, {seconds / least:.1f}, ARI " \
+                f"{mm.metrics.adjusted_rand_index(y, model.labels_):.2f};"
+        print(line, flush=True)
+
+
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    for part in sys.argv[1:] or ("search", "large"):
-        {"search": search, "large": large}[part]()
+    for part in sys.argv[1:] or ("search", "waiting", "large"):
+        {"search": search, "waiting": waiting, "large": large}[part]()

@@ -10,7 +10,7 @@ import pytest
 
 import mmcopt as mm
 from mmcopt.capabilities import CutRisk
-from mmcopt.compiled.margin_search import Machine, judge, sweep
+from mmcopt.compiled.margin_search import Machine, descend, judge, sweep
 from mmcopt.errors import IncompatibleError
 from mmcopt.formulations import CPM3C, MKC
 from mmcopt.kernels import Gaussian, Linear
@@ -106,7 +106,7 @@ def test_a_pass_keeps_multipliers_feasible_and_never_lowers_the_dual(k):
         at = _at(machine, np.zeros((k, 60)), y)
         before = 0.0
         for _ in range(30):
-            assert sweep(machine, at, 1.0, False) == 0
+            assert sweep(machine, at, 1.0, False, np.empty(60, np.int64))[0] == 0
             top = np.zeros((k, 60))
             top[at.y, np.arange(60)] = 1.0
             assert (at.U <= top + 1e-12).all() and np.abs(at.U.sum(axis=0)).max() < 1e-12
@@ -125,7 +125,7 @@ def test_samples_of_next_to_no_length_are_harmless():
     machine = Machine(X, np.einsum("ij,ij->i", X, X), False, none, 2.0)
     at = _at(machine, np.zeros((3, 6)), np.arange(6) % 3)
     for _ in range(5):
-        sweep(machine, at, 1.0, False)
+        sweep(machine, at, 1.0, False, np.empty(6, np.int64))
     assert np.isfinite(at.U).all() and np.abs(at.U.sum(axis=0)).max() < 1e-12
     assert (at.U[at.y, np.arange(6)][3:] == 1.0).all()
 
@@ -136,7 +136,9 @@ def test_rows_and_products_say_the_same(k):
     y = np.random.default_rng(0).integers(0, k, 60)
     one, other = (_at(m, _spread(y, k), y) for m in (rows, products))
     for sigma in (0.2, 0.6, 1.0, 1.0):
-        assert sweep(rows, one, sigma, True) == sweep(products, other, sigma, True)
+        first, second = (sweep(m, at, sigma, True, np.empty(60, np.int64))
+                         for m, at in ((rows, one), (products, other)))
+        assert first == second
     assert (one.y == other.y).all()
     assert one.U == pytest.approx(other.U, abs=1e-9)
     assert judge(rows, one, True) == pytest.approx(judge(products, other, True))
@@ -174,7 +176,7 @@ def test_hyper_parameters_do_something():
     few, many = (mm.solve(f, MarginSearch(starts=s, patience=p), seed=1).history["descents"][-1]
                  for s, p in ((3, 0), (30, 10)))
     assert few == 3 and many >= 40
-    pools = [mm.solve(f, MarginSearch(starts=30, patience=0, pool=p), seed=1).history["members"][-1]
+    pools = [mm.solve(f, MarginSearch(starts=30, patience=1, pool=p), seed=1).history["members"][-1]
              for p in (2, 5)]
     assert pools == [2, 5]
 
@@ -216,3 +218,67 @@ def test_it_warns_of_nothing_where_all_is_well():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         mm.solve(CPM3C(DIGITS, 2), seed=0)
+
+
+# ---------------------------------------------------------------- in the time a user waits
+
+
+@pytest.mark.parametrize("k, p", [(2, 2.0), (3, 1.5)])
+def test_kernels_with_features_are_searched_by_rows_as_by_products(k, p):
+    kernels = [Linear(), Gaussian(width=0.5).nystroem(20)]
+    X = mm.datasets.load("iris")[0][20:140]
+    f = MKC(X, k, kernels=kernels, p=p)
+    machine = machine_of(f.offer(CutRisk))
+    assert not machine.gram and machine.mixed.shape == (2,)
+    products = np.stack([part.products for part in f.features.parts]) / (f.beta * f.n)
+    other = Machine(np.empty((120, 120)), np.empty(120), True, products, p)
+    y, busy, tol = np.arange(120) * k // 120, np.empty(120, np.int64), 1e-8
+    one, two = (_at(m, _spread(y, k), y) for m in (machine, other))
+    for m, at in ((machine, one), (other, two)):
+        sweep(m, at, 1.0, False, busy)
+        assert descend(m, at, 1.0, 3.0, False, 3000, tol)[3]
+    assert one.weights == pytest.approx(two.weights, abs=1e-5)
+    assert judge(machine, one, False)[0] == pytest.approx(judge(other, two, False)[0], rel=1e-7)
+    exact = mm.solve(f.restrict(y), CuttingPlane(epsilon=1e-7, alpha=1e-12)).objective
+    assert f.scale * judge(machine, one, False)[0] / f.n == pytest.approx(exact, rel=1e-5)
+
+
+def test_starts_by_kmeans_that_agree_are_descended_from_once(monkeypatch):
+    drawn, draw = [], margin_search.kmeans_labels
+    monkeypatch.setattr(margin_search, "kmeans_labels",
+                        lambda f, rng: drawn.append(0) or draw(f, rng))
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((90, 3)) + 20.0 * np.eye(3)[np.arange(90) % 3]
+    result = mm.solve(CPM3C(X, 3), MarginSearch(starts=50, patience=0, first="kmeans"), seed=0)
+    assert mm.metrics.accuracy(np.arange(90) % 3, result.labels) == 1.0
+    assert result.history["members"][-1] == 1 and len(drawn) == 1 + margin_search.AGREED
+
+
+def test_random_starts_that_all_end_alike_are_enough():
+    rng = np.random.default_rng(0)
+    easy = rng.standard_normal((60, 3)) + 20.0 * (np.arange(60)[:, None] % 2)
+    descents = [mm.solve(CPM3C(X, 2), MarginSearch(), seed=0).history["descents"][-1]
+                for X in (easy, rng.standard_normal((60, 3)))]
+    assert descents[0] == margin_search.ALIKE and descents[1] > 500
+
+
+def test_without_children_only_the_best_starts_are_solved_to_the_end():
+    f = CPM3C(DIGITS[:60], 2, beta=0.01)
+    result = mm.solve(f, MarginSearch(starts=20, patience=0), seed=1)
+    assert result.history["members"][-1] == margin_search.FINALISTS
+    given = mm.solve(f.restrict(result.labels), EXACT).objective
+    assert result.objective == pytest.approx(given, rel=1e-5)
+
+
+def test_points_of_descents_by_kmeans_keep_a_floor(monkeypatch):
+    X = np.r_[np.random.default_rng(0).standard_normal((60, 2)), [[40.0, 0.0], [0.0, 40.0]]]
+    f, rng = CPM3C(X, 3, size_floor=0.8), np.random.default_rng(0)
+    assert np.bincount(margin_search.kmeans_labels(f, rng), minlength=3).min() < f.least
+    monkeypatch.setattr(margin_search, "WORK", 1)  # every step is looked at
+    solver = MarginSearch(starts=5, patience=0, first="kmeans")
+    met = solver.begin(f, None, rng)
+    met.state.value = np.inf  # so that every point is better
+    while solver.outcome(f, met.state) is None:
+        met = solver.step(f, met.state, rng)
+        assert f.violation(met.point) == 0.0
+        met.state.value = np.inf

@@ -79,3 +79,20 @@ def test_sparse_rows_and_one_cluster():
 def test_bad_parameters_get_a_sentence(model, words):
     with pytest.raises(ParameterError, match=words):
         model.fit(np.random.default_rng(0).standard_normal((20, 3)))
+
+
+@pytest.mark.filterwarnings("ignore:CPM3C", "ignore:MKC")
+def test_kernels_of_many_samples_look_at_landmarks(monkeypatch):
+    from mmcopt.estimators import margins
+
+    X, y = mm.datasets.load("digits:1,7")
+    monkeypatch.setattr(margins, "LANDMARKED", 300)
+    model = MultipleKernelClustering(2, random_state=0).fit(X)
+    ranks = [getattr(kernel, "rank", None) for kernel in model.result_.formulation.kernels]
+    assert ranks == [None, margins.LANDMARKS, margins.LANDMARKS]
+    assert accuracy(y, model.labels_) >= 0.99 and model.result_.verify()
+    assert np.array_equal(model.predict(X), model.labels_)
+    given = Gaussian(width=0.5).nystroem(50)
+    for kernel, rank in ((given, 50), ("gaussian", margins.LANDMARKS)):
+        one = MaxMarginClustering(2, kernel=kernel, random_state=0).fit(X)
+        assert one.result_.formulation.kernel.rank == rank
