@@ -77,6 +77,26 @@ class LeastSquaresFit(Formulation):
         KA = self.K @ point
         return float(np.sum((self.P - KA) ** 2) + self.lam * np.sum(point * KA))
 
+    def _products(self, A: Floats) -> Floats:
+        """What rounding may have changed of an entry of KA, by its column."""
+        error, size = self.fitted.accuracy()
+        size = max(size, float(np.abs(self.K).max()))
+        return np.asarray((error + (self.n + 8) * UNIT * size) * np.abs(A).sum(axis=0))
+
+    def uncertainty(self, point: Floats) -> float:
+        """Rounding of the kernel and of its products, in both terms, and that of the sums."""
+        A = np.asarray(point, dtype=np.float64)
+        off = self._products(A)
+        rest = np.abs(self.P - self.K @ A).sum(axis=0)
+        felt = 2.0 * rest + self.n * off + self.lam * np.abs(A).sum(axis=0)
+        return float(off @ felt) + (self.n + 8) * UNIT * self.objective(A)
+
+    def rough_words(self) -> str:
+        size = float(np.abs(self.K).max())
+        return (f"lam = {self.lam:g} is too small for this kernel of {self.n} samples, whose "
+                f"entries reach {size:.3g}: their rounding counts as much as the objective; give a "
+                "larger lam, or centre and rescale the data")
+
     def violation(self, point: Floats) -> float:
         return 0.0
 
@@ -114,10 +134,11 @@ class LeastSquaresFit(Formulation):
                        lambda: {"A": (self.P - self.K @ A.value) / self.lam})
 
     def _bound(self, duals: dict[str, Any]) -> float:
-        A = duals["A"]
+        A = np.asarray(duals["A"], dtype=np.float64)
+        rough = self.lam * float(self._products(A) @ np.abs(A).sum(axis=0))
         terms = (2 * self.lam * self.P * A, -self.lam * A * (self.K @ A), -(self.lam * A) ** 2)
         size = math.fsum(float(np.abs(t).sum()) for t in terms)
-        return math.fsum(float(t.sum()) for t in terms) - (self.n + 8) * UNIT * size
+        return math.fsum(float(t.sum()) for t in terms) - rough - (self.n + 8) * UNIT * size
 
     def reference(self, labels: Ints | None = None) -> Any:
         import cvxpy as cp

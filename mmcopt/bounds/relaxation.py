@@ -24,6 +24,7 @@ from mmcopt.bounds.labels_from_matrix import rounded
 from mmcopt.capabilities import Bounded, Capability, ConvexProgram, LabelQuadratic, Program
 from mmcopt.checks import shown
 from mmcopt.errors import IncompatibleError, ParameterError
+from mmcopt.linalg import UNIT
 from mmcopt.modeling import Formulation, cached
 from mmcopt.tables import human, spoken
 from mmcopt.tolerances import SAME
@@ -105,6 +106,22 @@ class Relaxation(Formulation):
     @abstractmethod
     def bound(self, duals: dict[str, Any]) -> float:
         """A lower bound on the relaxed problem, for any duals whatever."""
+
+    def uncertainty(self, point: Any) -> float:
+        """That of sums over W, and of W itself, whose error is a share of z'Wz for every z.
+
+        A point of a relaxation is a mean of such zz', or near one. Of problems without a W, that of
+        sums over the features.
+        """
+        value, lq = self.objective(point), self.problem.offer(LabelQuadratic)
+        if lq is None:
+            return 8.0 * (self.n + 8) * UNIT * (self.magnitude + abs(value))
+        size = abs(lq.constant) + abs(lq.constant - value)
+        return float(value - lq.safe(value) + (lq.n + 8) * UNIT * size)
+
+    def settled(self, point: Any) -> float:
+        """The objective, which may be 0: where rounding is too much, the problem was refused."""
+        return self.objective(point)
 
     @property
     def magnitude(self) -> float:
