@@ -13,6 +13,7 @@ from mmcopt.errors import DataError
 from mmcopt.kernels import Gaussian, Kernel, as_kernel
 from mmcopt.linalg import UNIT, are_largest
 from mmcopt.modeling import Formulation, Statement, cached
+from mmcopt.tolerances import LOST
 from mmcopt.types import Floats, Ints, Labels, Samples
 
 
@@ -77,11 +78,15 @@ class LeastSquaresFit(Formulation):
         KA = self.K @ point
         return float(np.sum((self.P - KA) ** 2) + self.lam * np.sum(point * KA))
 
+    @cached
+    def _blur(self) -> float:
+        """What rounding may have changed of an entry of Ka, per unit of sum_i |a_i|."""
+        error, size = self.fitted.accuracy()
+        return float(error + (self.n + 8) * UNIT * max(size, float(np.abs(self.K).max())))
+
     def _products(self, A: Floats) -> Floats:
         """What rounding may have changed of an entry of KA, by its column."""
-        error, size = self.fitted.accuracy()
-        size = max(size, float(np.abs(self.K).max()))
-        return np.asarray((error + (self.n + 8) * UNIT * size) * np.abs(A).sum(axis=0))
+        return np.asarray(self._blur * np.abs(A).sum(axis=0))
 
     def uncertainty(self, point: Floats) -> float:
         """Rounding of the kernel and of its products, in both terms, and that of the sums."""
@@ -92,10 +97,12 @@ class LeastSquaresFit(Formulation):
         return float(off @ felt) + (self.n + 8) * UNIT * self.objective(A)
 
     def rough_words(self) -> str:
-        size = float(np.abs(self.K).max())
+        # At the optimum `uncertainty` is up to 3 lam blur |a|_1^2 <= 3 n lam blur |a|^2, and the
+        # objective lam a'(K + lam I) a >= lam^2 |a|^2.
+        least, size = 4.0 * self.n * self._blur / LOST, float(np.abs(self.K).max())
         return (f"lam = {self.lam:g} is too small for this kernel of {self.n} samples, whose "
                 f"entries reach {size:.3g}: their rounding counts as much as the objective; give a "
-                "larger lam, or centre and rescale the data")
+                f"lam of at least {max(least, 2.0 * self.lam):.2g}, or centre and rescale the data")
 
     def violation(self, point: Floats) -> float:
         return 0.0
