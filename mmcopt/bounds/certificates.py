@@ -181,13 +181,15 @@ def _not_above(result: Result, value: float, kind: str) -> float:
     """The objective, where a bound is above it by rounding; the bound by violation; or no bound.
 
     A point that is feasible to 1e-6 may cost less than the optimum, so its bound stays as proved,
-    and as it then lies above the objective, it certifies nothing (`Result.proves`).
+    and as it then lies above the objective, it certifies nothing (`Result.proves`). Where the bound
+    is what is asked for (`Formulation.asks_bound`), nothing is cut but for a feasible point.
     """
     f = result.formulation
-    doubt = f.uncertainty(result.point)
-    if value - result.objective <= rounding_above(result, doubt):
+    doubt, excess = f.uncertainty(result.point), value - result.objective
+    feasible = result.violation <= 16 * (getattr(f, "n", 0) + 8) * UNIT
+    if excess <= rounding_above(result, doubt) and (feasible or not f.asks_bound):
         return result.objective
-    if value - result.objective <= room_above(result, doubt):
+    if excess <= room_above(result, doubt):
         return value
     warnings.warn(f"{type(f).__name__}: the {kind} bound {value!r} is above the objective "
                   f"{result.objective!r} of a feasible point, so one of them is wrong; the bound "

@@ -63,6 +63,7 @@ class Relaxation(Formulation):
     of: ClassVar[type[Capability]] = LabelQuadratic
     tightness: ClassVar[str] = ""
     bounds_problem: ClassVar[bool] = True
+    asks_bound: ClassVar[bool] = True
     default_solver: ClassVar[str] = "Conic"
     trivial: ClassVar[float | None] = None  # a bound that costs nothing
     dual_names: ClassVar[tuple[str, ...]] = ()  # that `bound` knows, where they are named

@@ -53,14 +53,22 @@ def test_no_negative_gap_proves_anything(machine, violation, excess):
 
 def test_a_violation_by_rounding_buys_nothing(machine):
     value = machine.objective
-    for violation in (0.0, 1e-16, 1e-13):
+    for violation in (0.0, 1e-16, 1e-14):
         rounded = dataclasses.replace(machine, violation=violation, lower_bound=value * (1 + 1e-13))
         assert capped(rounded).lower_bound == value and capped(rounded).gap == 0.0
         wrong = dataclasses.replace(rounded, lower_bound=value * (1 + 1e-6))
         with pytest.warns(mm.errors.MMCWarning, match="one of them is wrong"):
             assert capped(wrong).lower_bound is None
     near = dataclasses.replace(machine, violation=5e-7, lower_bound=value * (1 + 1e-6))
-    assert capped(near) is not None and capped(near).lower_bound == near.lower_bound
+    assert capped(near).lower_bound == near.lower_bound
+
+
+def test_the_bound_of_a_relaxation_stays_as_proved_where_its_point_is_nearly_feasible():
+    result = mm.solve(MaxCut.examples()[0], seed=0)
+    for violation, excess, kept in ((0.0, 1e-12, False), (1e-10, 1e-12, True), (1e-7, 1e-6, True)):
+        lower = result.objective * (1 + excess)
+        above = capped(dataclasses.replace(result, violation=violation, lower_bound=lower))
+        assert above.lower_bound == (lower if kept else result.objective)
 
 
 def test_merging_leaves_no_bound_above_the_objective(machine):
