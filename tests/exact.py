@@ -281,6 +281,8 @@ def most_of_box(Q, c, upper, guess, total=None):
                if where[i] is not None]
         worst = max(off, key=lambda entry: entry[0])
         if worst[0] <= 0:
+            if any(abs(slope[i]) > mpf(2)**(-BITS // 2) * abs(c[i]) for i in free):
+                return None  # of a singular matrix, such as of a row that is there twice
             return inner(c, x) - inner(x, [inner(row, x) for row in Q]) / 2
         where[worst[1]] = worst[2]
     return None

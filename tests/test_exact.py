@@ -145,6 +145,11 @@ def test_the_oracle_knows_the_optimum_of_a_box_and_of_a_simplex():
                 assert exact.mpf(result.lower_bound) <= least(f, result.point)
 
 
+def test_the_oracle_takes_no_optimum_of_a_singular_kernel_for_one():
+    said = extremes.claims("one class", 946)  # a row that is there twice
+    assert said == [] or isinstance(said, str)
+
+
 def test_the_oracle_agrees_with_plain_floats_where_they_are_safe():
     X = np.random.default_rng(1).standard_normal((6, 2))
     for problem in (LeastSquares(X, 3, lam=0.3), Diffrac(X, 2, kappa=0.02)):
