@@ -156,12 +156,13 @@ class Relaxation(Formulation):
         if np.array_equal(own, labels):
             return True
         problem = self.problem
-        if problem.offer(LabelQuadratic) is None or np.shape(labels) != own.shape \
+        if np.shape(labels) != own.shape or np.asarray(labels).dtype.kind not in "iu" \
                 or not 0 <= np.min(labels) <= np.max(labels) < problem.n_clusters:
             return False
-        best = problem.objective(own)
-        return problem.violation(labels) <= problem.violation(own) \
-            and problem.objective(labels) <= best + SAME * (self.magnitude + abs(best))
+        found, best = problem.from_labels(np.asarray(labels)), problem.from_labels(own)
+        value = problem.objective(best)
+        return problem.violation(found) <= problem.violation(best) \
+            and problem.objective(found) <= value + SAME * (self.magnitude + abs(value))
 
     def offer(self, kind: type[Any]) -> Any:
         if kind is ConvexProgram and type(self).program is not Relaxation.program:
