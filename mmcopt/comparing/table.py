@@ -121,7 +121,7 @@ class Comparison:
         for i, (row, r) in enumerate(zip(self.rows, self.results, strict=True)):
             if row["problem"] != problem or r is None or tight.lower_bound is None:
                 continue
-            found = ()
+            found: tuple[Rung, ...] = ()
             if r.lower_bound is None or r.lower_bound < tight.lower_bound:
                 r = dataclasses.replace(r, lower_bound=tight.lower_bound,
                                         certificate=tight.certificate)
