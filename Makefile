@@ -13,10 +13,9 @@ CANDIDATES = $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11 pytho
 USABLE = import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 PIP = PYTHONWARNINGS=ignore $(BIN)/python -m pip install -qq --disable-pip-version-check
 
-# A fresh cache: numba does not notice a changed callee in another file. Two processes of one thread
-# each are faster than one of two.
-PYTEST = cache=$$(mktemp -d) && trap 'rm -rf "$$cache"' EXIT && trap 'exit 130' INT TERM \
-	&& export NUMBA_CACHE_DIR="$$cache" OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 \
+# Compiled loops are kept; they go by what their sources say. Two processes of one thread each are
+# faster than one of two.
+PYTEST = export NUMBA_CACHE_DIR="$(abspath $(VENV))/numba" OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 \
 	&& $(WARM) $(BIN)/python -m pytest
 # All tests: first two processes share out what is to be compiled.
 WARM = $(if $(ARGS),,$(BIN)/mmcopt warmup > /dev/null &&)

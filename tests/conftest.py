@@ -1,5 +1,6 @@
 """Fixtures for all tests."""
 
+import gc
 import importlib.util
 import itertools
 import os
@@ -28,6 +29,12 @@ for _name in ("determinism", "edits", "exact", "extremes", "honest", "jitter", "
 
 if os.environ.get("MMCOPT_DATA"):  # tests may change the working directory
     os.environ["MMCOPT_DATA"] = str(pathlib.Path(os.environ["MMCOPT_DATA"]).expanduser().absolute())
+
+
+def pytest_collection_finish() -> None:
+    """Leave what is there by now to itself: looking through it again and again takes seconds."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -32,9 +32,10 @@ RELAXATIONS = [p for p, f in PROBLEMS.items() if isinstance(f, Relaxation)]
 # Neither convex nor a problem of labels alone, but convex once labels are given.
 CLUSTERINGS = [p for p, f in PROBLEMS.items() if p not in LABEL_PROBLEMS + RELAXATIONS
                and any(row[0] == "non-convex" for row in f.statement().rows)]
-# Relaxations are many, and made from the same few label problems: the ordinary tests take the first
-# three examples of each (every refusal and every problem is still judged), the slow tests the rest.
-LATER = {p for p in RELAXATIONS if int(p.rpartition("-")[2]) >= 2}
+# Relaxations are many, and made from the same few label problems, and of clusterings the literal
+# programs of all labels are solved: the ordinary tests take the first two examples of each (every
+# refusal and every problem is still judged), the slow tests the rest.
+LATER = {p for p in RELAXATIONS + CLUSTERINGS if int(p.rpartition("-")[2]) >= 2}
 SEEDS = range(3)
 GOOD = 1e-9  # relative: objectives from two formulas
 # Solvers of the dual: their points are feasible only in the limit.
@@ -54,7 +55,7 @@ RAW = [mm.solvers.Shaking(polish=False), mm.solvers.SteepestDescent(swaps=False)
 
 
 def pairs():
-    """Every fitting pair; those of the later examples of relaxations are slow."""
+    """Every fitting pair; those of the later examples of costly problems are slow."""
     return pytest.mark.parametrize("problem, solver", [
         pytest.param(p, s, marks=pytest.mark.slow if p in LATER else ()) for p, s in PAIRS])
 

@@ -25,8 +25,7 @@ PROBE = """
 import numpy as np, scipy.linalg, threadpoolctl
 A = np.ones((70, 70)) + np.eye(70)
 np.linalg.eigh(A @ A), scipy.linalg.cho_factor(A)
-taken = {pool.get("architecture", "") for pool in threadpoolctl.threadpool_info()}
-raise SystemExit(taken != {"%s"})
+print(*sorted({pool.get("architecture", "") for pool in threadpoolctl.threadpool_info()}))
 """
 
 
@@ -40,12 +39,15 @@ def configurations() -> dict[str, dict[str, str]]:
     return found | {"hurry": {"MMCOPT_TEST_HURRY": "4"}, "busy": {}}
 
 
-def runs_here(settings: dict[str, str]) -> bool:
-    """Whether this machine can take the kernels that are asked for, and did."""
+def kernels_instead(settings: dict[str, str]) -> str:
+    """The kernels that this machine takes where it has not those that are asked for, or nothing."""
     kernel = settings.get("OPENBLAS_CORETYPE")
-    return kernel is None or subprocess.run(
-        [sys.executable, "-c", PROBE % kernel], env={**os.environ, **settings},
-        stderr=subprocess.DEVNULL, check=False).returncode == 0
+    if kernel is None:
+        return ""
+    probe = subprocess.run([sys.executable, "-c", PROBE], env={**os.environ, **settings},
+                           capture_output=True, text=True, check=False)
+    taken = probe.stdout.strip() if probe.returncode == 0 else "none, they end the process"
+    return "" if taken == kernel else taken
 
 
 @contextlib.contextmanager
@@ -94,8 +96,8 @@ def run(given: argparse.Namespace, cache: str) -> int:
     for name, settings in configurations().items():
         if not name.startswith(tuple(given.only)):
             continue
-        if not runs_here(settings):
-            print(f"{name:14} this machine has no such kernels", flush=True)
+        if instead := kernels_instead(settings):
+            print(f"{name:14} not here; taken instead: {instead}", flush=True)
             continue
         started = time.perf_counter()
         last, failed = tests(name, settings, cache, given.options)

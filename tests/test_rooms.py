@@ -4,10 +4,11 @@ Adding an edge means changing a table below, where a reviewer sees it.
 """
 
 import ast
+import functools
 import re
 
 import pytest
-from tree import FILES, ROOT, SIDES, TREES, imports
+from tree import FILES, ROOT, SIDES, imports, tree
 
 # From the roof down. A room imports what is below it; those on one line do not import each other.
 ROOMS = (
@@ -41,12 +42,17 @@ DOORS = {
     ("mmcopt.assignment.clusters", "mmcopt.plot"),  # clusters.plot()
     ("mmcopt.solving.solver", "mmcopt.solving.driver"),  # solver.solve(problem)
 }
+pytestmark = pytest.mark.xdist_group("rooms")  # one process reads all files
 MOST_ENTRIES = 28  # side by side in mmcopt/, each explained by its name
 
 
-NOW = {name: imports(name, lazy=False) for name in FILES}
-LATER = {name: imports(name, lazy=True) for name in FILES}
 LEVEL = {room: level for level, rooms in enumerate(ROOMS) for room in rooms}
+
+
+@functools.cache
+def edges(*, lazy: bool) -> dict[str, set[str]]:
+    """What each module imports: when it is imported, or later."""
+    return {name: imports(name, lazy=lazy) for name in FILES}
 
 
 def room(name: str) -> str:
@@ -54,10 +60,10 @@ def room(name: str) -> str:
     return name.split(".")[1] if "." in name else ""
 
 
-def wrong(edges: dict[str, set[str]]) -> list[str]:
+def wrong(imported: dict[str, set[str]]) -> list[str]:
     """Edges between rooms that the map does not have."""
     out = []
-    for name, others in edges.items():
+    for name, others in imported.items():
         for other in others:
             here, there = room(name), room(other)
             if "" in (here, there) or here == there:
@@ -67,9 +73,9 @@ def wrong(edges: dict[str, set[str]]) -> list[str]:
     return sorted(out)
 
 
-def without_doors(edges: dict[str, set[str]]) -> dict[str, set[str]]:
+def without_doors(imported: dict[str, set[str]]) -> dict[str, set[str]]:
     return {a: {b for b in others if (a, b) not in DOORS and (a, _face(b)) not in DOORS}
-            for a, others in edges.items()}
+            for a, others in imported.items()}
 
 
 def _face(module: str) -> str:
@@ -98,22 +104,22 @@ def test_the_entrance_hall_is_not_crowded():
 
 
 def test_imports_go_down():
-    assert wrong(NOW) == []
+    assert wrong(edges(lazy=False)) == []
 
 
 def test_imports_inside_functions_go_down_but_through_doors():
-    assert wrong(without_doors(LATER)) == []
+    assert wrong(without_doors(edges(lazy=True))) == []
 
 
 def test_no_door_is_there_that_nobody_uses():
-    used = {(a, b) for a, others in LATER.items() for b in others}
+    used = {(a, b) for a, others in edges(lazy=True).items() for b in others}
     used |= {(a, _face(b)) for a, b in used}
     assert used >= DOORS
 
 
 def test_no_cycles():
-    later = without_doors(LATER)
-    graph = {name: (NOW[name] | later[name]) - {"mmcopt"} for name in FILES}
+    now, later = edges(lazy=False), without_doors(edges(lazy=True))
+    graph = {name: (now[name] | later[name]) - {"mmcopt"} for name in FILES}
     finished: set[str] = set()
 
     def walk(name: str, path: tuple[str, ...]) -> None:
@@ -129,9 +135,9 @@ def test_no_cycles():
 
 @pytest.mark.parametrize("name", [n for n in FILES if room(n) == "formulations"])
 def test_no_formulation_knows_a_solver_by_name(name):
-    asked = {alias.name for node in ast.walk(TREES[name]) if isinstance(node, ast.ImportFrom)
+    asked = {alias.name for node in ast.walk(tree(name)) if isinstance(node, ast.ImportFrom)
              and node.module == "mmcopt.registry" for alias in node.names}
-    asked |= {node.attr for node in ast.walk(TREES[name]) if isinstance(node, ast.Attribute)
+    asked |= {node.attr for node in ast.walk(tree(name)) if isinstance(node, ast.Attribute)
               and isinstance(node.value, ast.Name) and node.value.id == "registry"}
     assert not asked & {"solver", "solvers"}
 
@@ -148,5 +154,5 @@ def test_a_new_edge_is_seen(edge):
     n for n, p in FILES.items() if p.name == "__init__.py"} - {"mmcopt.formulations",
                                                                "mmcopt.solvers"}))
 def test_a_room_says_what_it_is_and_what_it_may_import(name):
-    text = ast.get_docstring(TREES[name])
+    text = ast.get_docstring(tree(name))
     assert "import" in text and len(text.splitlines()) >= 3

@@ -1,6 +1,7 @@
 """The package as files: every module by its name, its syntax tree, and what it imports."""
 
 import ast
+import functools
 import importlib
 import pathlib
 
@@ -22,7 +23,12 @@ def module_files() -> dict[str, pathlib.Path]:
 
 
 FILES = module_files()
-TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in FILES.items()}
+
+
+@functools.cache
+def tree(name: str) -> ast.Module:
+    """The syntax tree of a module."""
+    return ast.parse(FILES[name].read_text(encoding="utf-8"))
 
 
 def imports(name: str, *, lazy: bool) -> set[str]:
@@ -38,7 +44,7 @@ def imports(name: str, *, lazy: bool) -> set[str]:
             function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
             visit(child, inside or function)
 
-    visit(TREES[name], False)
+    visit(tree(name), False)
     return found
 
 

@@ -8,46 +8,68 @@ import warnings
 from argparse import Namespace
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
+import numpy as np
+
 from mmcopt import registry
-from mmcopt.capabilities import CutRisk, LabelQuadratic
+from mmcopt.capabilities import CutRisk, KernelMargin, LabelQuadratic, MarginRisk
 from mmcopt.checks import integer
 from mmcopt.cli.console import say
 from mmcopt.cli.exit_codes import DONE
-from mmcopt.solving import fits, solve
+from mmcopt.solving import Solver, fits, solve
+from mmcopt.solving.factor_search import toy_factor
+from mmcopt.solving.label_search import toy_problem
 
-EXAMPLES = 3  # of a formulation: they differ in precision and in what is given about labels
-SHARING = (LabelQuadratic, CutRisk)  # what is offered says which loops are compiled
+EXAMPLES = 3  # of a formulation: they differ in what is given about labels
+PRECISIONS = (np.float64, np.float32)  # of searches over labels: examples are too small for both
+Pairs = list[tuple[str, str]]  # names of a formulation and a solver
 
 
 def warmup(args: Namespace) -> int:
     """Compile in so many processes at once; the cache is numba's own."""
     integer(1).check("--jobs", "N", args.jobs)
-    groups: dict[tuple[bool, ...], list[str]] = {}
-    for kind in map(registry.formulation, args.names or registry.formulations()):
-        example = kind.examples()[0]
-        offers = tuple(example.offer(capability) is not None for capability in SHARING)
-        groups.setdefault(offers, []).append(kind.__name__)
+    groups = sharing(args.names or list(registry.formulations()))
     say("Compiling the loops of the solvers, once for this computer and this version:")
     started = time.perf_counter()
     with ProcessPoolExecutor(args.jobs, multiprocessing.get_context("spawn")) as pool:
-        jobs = {pool.submit(compiled, names): names for names in groups.values()}
+        jobs = {pool.submit(compiled, pairs): pairs for pairs in groups}
         for job in as_completed(jobs):
-            say(f"  {job.result():5.1f} s  {', '.join(jobs[job])}")
+            names = dict.fromkeys(solver for _, solver in jobs[job])
+            say(f"  {job.result():5.1f} s  {', '.join(names)}")
     say(f"Done in {time.perf_counter() - started:.0f} s.")
     return DONE
 
 
-def compiled(names: list[str]) -> float:
-    """Take a step with each solver of some examples of formulations; the seconds it took.
+def sharing(names: list[str]) -> list[Pairs]:
+    """All pairs with a solver, together where they run the same loops: the longest lists first."""
+    groups: dict[tuple[bool, bool], Pairs] = {}
+    for kind in map(registry.formulation, names):
+        examples = kind.examples()[:EXAMPLES]
+        cuts = examples[0].offer(CutRisk) is not None
+        for solver in dict.fromkeys(name for f in examples for name in fits(f).names):
+            trees = {MarginRisk, KernelMargin} & set(registry.solver(solver).needs)
+            if solver != "Conic":  # conic back ends have nothing to compile
+                groups.setdefault((cuts, bool(trees)), []).append((kind.__name__, solver))
+    return sorted(groups.values(), key=len, reverse=True)
 
-    Conic back ends have nothing to compile.
-    """
+
+def compiled(pairs: Pairs) -> float:
+    """Take a step with each solver of some examples of formulations; the seconds it took."""
     started = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a step is no answer
-        for name in names:
+        for name, solver in pairs:
             for example in registry.formulation(name).examples()[:EXAMPLES]:
-                for solver in fits(example).names:
-                    if solver != "Conic":
-                        solve(example, solver, seed=0, max_iter=1)
+                if solver in fits(example).names:
+                    solve(example, solver, seed=0, max_iter=1)
+        for solver in dict.fromkeys(solver for _, solver in pairs):
+            search_in_all_precisions(registry.solver(solver)())
     return time.perf_counter() - started
+
+
+def search_in_all_precisions(solver: Solver) -> None:
+    """Compile a search over labels for W and for a factor of W, single and double."""
+    if LabelQuadratic in solver.needs:
+        for dtype in PRECISIONS:
+            for toy in (toy_problem(dtype), toy_factor(dtype)):
+                if solver.refuses(toy) is None:
+                    solver.prepare(toy)

@@ -1,9 +1,17 @@
-"""`compiled`: numba's `njit`, with a cache that several processes may fill at the same time."""
+"""`compiled`: numba's `njit`, with a cache that goes by what the source says.
+
+Several processes may fill it at the same time, and a cache that is kept never holds what an
+earlier version compiled.
+"""
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import importlib.util
+import pathlib
 import pickle
+import re
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
@@ -34,6 +42,17 @@ class FilePerSignature(IndexDataCacheFile):
         self._save_index({**self._load_index(), key: name})
 
 
+@functools.cache
+def stamp(path: str) -> str:
+    """A hash of a source and of the modules of this package that it takes constants from."""
+    text = pathlib.Path(path).read_text(encoding="utf-8")
+    names = re.findall(r"^from (mmcopt[\w.]*) import", text, re.MULTILINE)
+    specs = [importlib.util.find_spec(name) for name in sorted(set(names))]
+    texts = [pathlib.Path(spec.origin).read_text(encoding="utf-8")
+             for spec in specs if spec is not None and spec.origin is not None]
+    return hashlib.sha256("".join((text, *texts)).encode()).hexdigest()
+
+
 def compiled(**options: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Compile a loop when it is first called; options are those of `numba.njit`."""
 
@@ -42,6 +61,7 @@ def compiled(**options: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
         files = getattr(getattr(loop, "_cache", None), "_cache_file", None)
         if files is not None:  # there is none where numba is switched off
             files.__class__ = FilePerSignature
+            files._source_stamp = stamp(function.__code__.co_filename)
         return loop
 
     return decorate

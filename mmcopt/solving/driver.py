@@ -146,8 +146,9 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
     finish = sum(r.finish_seconds for r in runs)
     wall = stepped - prepared
     scale = min(1.0, wall / (begin + finish)) if begin + finish > 0 else 0.0  # threads overlap
+    steps = max(0.0, wall - (begin + finish) * scale)  # rounding
     timing = {"prepare": prepared - origin, "begin": begin * scale, "finish": finish * scale,
-              "steps": wall - (begin + finish) * scale, "bound": done - stepped}
+              "steps": steps, "bound": done - stepped}
     return replace(result, timing=timing, seed=root.entropy)
 
 

@@ -9,7 +9,7 @@ import sys
 import tomllib
 
 import pytest
-from tree import FILES, FOLDERS, ROOT, TREES
+from tree import FILES, FOLDERS, ROOT, tree
 
 import mmcopt
 
@@ -79,15 +79,15 @@ def _length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 @pytest.mark.parametrize("name", FILES)
 def test_no_function_is_too_long(name):
-    long = {f.name: _length(f) for f in _functions(TREES[name]) if _length(f) > MAX_FUNCTION}
+    long = {f.name: _length(f) for f in _functions(tree(name)) if _length(f) > MAX_FUNCTION}
     assert not long, "these functions hold more than one idea"
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_docstrings(name):
-    assert ast.get_docstring(TREES[name]), f"{name} has no docstring"
+    assert ast.get_docstring(tree(name)), f"{name} has no docstring"
     kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-    public = [n for n in TREES[name].body if isinstance(n, kinds) and not n.name.startswith("_")]
+    public = [n for n in tree(name).body if isinstance(n, kinds) and not n.name.startswith("_")]
     assert not [n.name for n in public if not ast.get_docstring(n)]
 
 

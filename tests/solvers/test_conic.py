@@ -71,7 +71,7 @@ def solved(f, backend):
 
 
 @pytest.mark.parametrize("name, backend", [
-    pytest.param(name, b, marks=pytest.mark.slow if i % 2 and b != "Clarabel" else ())
+    pytest.param(name, b, marks=pytest.mark.slow if i % 2 else ())
     for i, name in enumerate(PROBLEMS) for b in SDP])
 def test_the_bound_is_the_value_of_the_literal_program(name, backend):
     f = PROBLEMS[name]

@@ -1,5 +1,6 @@
 """The command line, in process and once as a process: output, words of errors, exit codes."""
 
+import itertools
 import json
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from mmcopt.cli.parse import parse_kernel, parse_sizes, parse_solvers
 from mmcopt.errors import BackendError, ParameterError
 from mmcopt.kernels import Cosine, Gaussian, Laplacian, Linear, Polynomial
 from mmcopt.modeling.result import Rung
-from mmcopt.solvers import BruteForce, Shaking, Tabu
+from mmcopt.solvers import Annealing, BruteForce, Shaking, Tabu
 
 TINY = "gaussians:n=10,distance=4,seed=0"
 BRUTE = ("solve", TINY, "--solver", "bruteforce")  # needs no compiling
@@ -24,22 +25,33 @@ BRUTE = ("solve", TINY, "--solver", "bruteforce")  # needs no compiling
 # ---------------------------------------------------------------- warmup
 
 
-def test_warmup_takes_a_step_with_every_solver(monkeypatch, capsys):
-    steps = []
+def test_warmup_takes_a_step_with_every_solver(monkeypatch):
+    steps, names = [], ["CrammerSinger", "Hypersphere"]
     monkeypatch.setattr(warmup, "solve", lambda f, solver, **_: steps.append((type(f), solver)))
-    assert warmup.compiled(["CrammerSinger", "Hypersphere"]) >= 0.0
-    for name in ("CrammerSinger", "Hypersphere"):
+    assert sum(map(warmup.compiled, warmup.sharing(names))) >= 0.0
+    for name in names:
         kind = mm.registry.formulation(name)
         assert {s for k, s in steps if k is kind} == {
             s for f in kind.examples() for s in mm.fits(f).names} - {"Conic"}
 
 
+def test_warmup_compiles_searches_for_all_precisions_and_forms(monkeypatch):
+    prepared = []
+    monkeypatch.setattr(warmup, "solve", lambda *_, **__: None)
+    monkeypatch.setattr(Annealing, "prepare", lambda self, lq: prepared.append(
+        (lq.dtype, lq.matrix.is_dense)))
+    warmup.compiled([("LeastSquares", "Annealing"), ("Diffrac", "Annealing")])
+    assert sorted(prepared, key=str) == sorted(itertools.product((np.float32, np.float64), (
+        False, True)), key=str)
+
+
 def test_warmup_shares_the_work_out(monkeypatch, capsys):
     monkeypatch.setattr(warmup, "ProcessPoolExecutor", lambda jobs, _: ThreadPoolExecutor(jobs))
-    monkeypatch.setattr(warmup, "compiled", lambda names: float(len(names)))
-    assert main(["warmup", "cpm3c", "LeastSquares", "mkc", "Hypersphere", "--jobs", "3"]) == 0
+    monkeypatch.setattr(warmup, "compiled", lambda pairs: float(len(pairs)))
+    assert main(["warmup", "cpm3c", "LinearizedCPM3C", "Hypersphere", "--jobs", "3"]) == 0
     lines = sorted(capsys.readouterr().out.splitlines()[1:-1])
-    assert lines == ["    1.0 s  Hypersphere", "    1.0 s  LeastSquares", "    2.0 s  CPM3C, MKC"]
+    assert lines == ["    1.0 s  Libsvm", "    1.0 s  MarginTree",
+                     "    5.0 s  Alternating, CuttingPlane, MarginSearch, SGD"]
     assert main(["warmup", "--jobs", "0"]) == 2 and "--jobs" in capsys.readouterr().err
     assert main(["warmup", "Nothing"]) == 2 and "Nothing" in capsys.readouterr().err
 

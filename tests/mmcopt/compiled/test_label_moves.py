@@ -7,10 +7,18 @@ import pytest
 
 from mmcopt.compiled import label_moves
 
+pytestmark = pytest.mark.xdist_group("label moves")  # one process compiles what they alone call
 KINDS = [(dtype, k, rules) for dtype in (np.float64, np.float32) for k in (2, 3)
          for rules in ("plain", "sized", "ruled")]
 kinds = pytest.mark.parametrize("dtype, k, kind", KINDS,
                                 ids=lambda v: v if isinstance(v, int | str) else v.__name__)
+
+
+def frozen(A, dtype):
+    """An array as problems hold theirs: loops for others would have to be compiled as well."""
+    A = np.ascontiguousarray(A).astype(dtype)
+    A.setflags(write=False)
+    return A
 
 
 class Board:
@@ -19,7 +27,7 @@ class Board:
     def __init__(self, dtype, k, kind, seed=0, n=12):
         rng = np.random.default_rng([seed, k])
         A = rng.standard_normal((n, n))
-        self.W = np.ascontiguousarray(A @ A.T / n).astype(dtype)
+        self.W = frozen(A @ A.T / n, dtype)
         self.n, self.k, self.rng = n, k, rng
         weights, fixed, pairs = np.ones(n, np.int64), np.full(n, -1), []
         low, high = np.ones(k, np.int64), np.full(k, n)
@@ -226,11 +234,9 @@ def test_loops_keep_rules_caches_and_their_gains(name, dtype, k, kind):
     for seed in range(6):
         start = b.random_feasible()
         b.load(start)
-        W = b.W.copy()
         gain = loops()[name](b)
         assert b.feasible(b.c), seed
         b.check(gain, start)
-        assert np.array_equal(b.W, W)
         if name.split()[0] not in ("anneal", "shake"):
             assert gain >= 0.0
             assert (gain == 0.0) == np.array_equal(b.c, start)
@@ -360,8 +366,8 @@ def test_evolution_keeps_its_population_in_order(dtype, k, kind):
 @pytest.mark.parametrize("kind", ["plain", "sized", "ruled"])
 def test_factor_loops_agree_with_the_dense_matrix(dtype, kind):
     b = Board(dtype, 3, kind)
-    Psi = np.ascontiguousarray(b.rng.standard_normal((b.n, 4))).astype(dtype)
-    b.W = Psi @ Psi.T
+    Psi = b.rng.standard_normal((b.n, 4)).astype(dtype)
+    b.W = frozen(Psi @ Psi.T, dtype)
     for loop in ("sweep", "evolve"):
         b.load(b.random_feasible())
         start, S = b.c.copy(), np.stack([Psi[b.c == h].sum(axis=0) for h in range(3)])
@@ -382,8 +388,8 @@ def test_factor_loops_agree_with_the_dense_matrix(dtype, kind):
 
 def test_a_factor_sweep_moves_as_a_dense_sweep_does():
     b = Board(np.float64, 3, "sized")
-    Psi = np.ascontiguousarray(b.rng.standard_normal((b.n, 4)))
-    b.W = Psi @ Psi.T
+    Psi = b.rng.standard_normal((b.n, 4))
+    b.W = frozen(Psi @ Psi.T, np.float64)
     b.load(b.c)
     c, sizes = b.c.copy(), b.sizes.copy()
     S = np.stack([Psi[c == h].sum(axis=0) for h in range(3)])
@@ -397,7 +403,7 @@ def test_scores_are_scanned_right_across_blocks():
     rng = np.random.default_rng(0)
     Psi = rng.standard_normal((n, 3))
     for dtype in (np.float64, np.float32):
-        W = np.ascontiguousarray(Psi @ Psi.T / n).astype(dtype)
+        W = frozen(Psi @ Psi.T / n, dtype)
         c = rng.integers(2, size=n)
         G, sizes = label_moves.caches(W, c, 2), np.bincount(c, minlength=2)
         rules = make_rules(np.ones(n, np.int64), [1, 1], [n, n], np.full(n, -1), [])

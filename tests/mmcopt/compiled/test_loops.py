@@ -1,12 +1,13 @@
-"""The cache of compiled loops, filled by several processes at once."""
+"""The cache of compiled loops, filled by several processes at once, and kept between versions."""
 
 import importlib
+import os
 
 import pytest
 from numba.core.dispatcher import Dispatcher
 from tree import FILES
 
-from mmcopt.compiled.loops import FilePerSignature
+from mmcopt.compiled.loops import FilePerSignature, stamp
 
 STAMP = (1.0, 7)  # of the source
 WRITES = ("_save_data", "_save_index")
@@ -69,6 +70,22 @@ def test_code_of_another_source_is_not_found(tmp_path):
     assert newer.load("float32") == "newer"
 
 
+def test_a_source_is_new_when_it_or_what_it_imports_says_something_else(tmp_path, monkeypatch):
+    loop, constants = tmp_path / "loop.py", tmp_path / "mmcopt_constants.py"
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def stamped(code, constant):
+        loop.write_text(code)
+        constants.write_text(constant)
+        os.utime(loop, (1, len(constant)))  # a clone or an installation changes no word
+        return stamp.__wrapped__(str(loop))
+
+    code = "from mmcopt_constants import A\n"
+    first = stamped(code, "A = 1")
+    assert stamped(code, "A = 1") == first
+    assert len({first, stamped(code, "A = 2"), stamped(code + "B = 3\n", "A = 1")}) == 3
+
+
 @pytest.mark.parametrize("name", sorted(n for n in FILES if n.startswith("mmcopt.compiled.")))
 def test_every_loop_is_kept_so(name):
     module = importlib.import_module(name)
@@ -76,3 +93,4 @@ def test_every_loop_is_kept_so(name):
     assert loops or name == "mmcopt.compiled.loops"
     for loop in loops:
         assert type(loop._cache._cache_file) is FilePerSignature, loop
+        assert loop._cache._cache_file._source_stamp == stamp(module.__file__)
