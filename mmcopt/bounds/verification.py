@@ -67,7 +67,7 @@ def _point(result: Result, fresh: Any, doubt: float, checks: list[Check]) -> Non
     claimed = result.formulation.fingerprint if own is None else own.fingerprint
     checks.append(Check("fingerprint", fresh.fingerprint == claimed,
                         f"problem {fresh.fingerprint[:12]}, certificate {claimed[:12]}"))
-    objective, violation = fresh.objective(result.point), fresh.violation(result.point)
+    objective, violation = fresh.settled(result.point), fresh.violation(result.point)
     checks.append(_close("objective", result.objective, objective, _unit(fresh), doubt))
     checks.append(_close("violation", result.violation, violation, 1.0))
     codes = _codes(result)
