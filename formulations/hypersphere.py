@@ -13,6 +13,7 @@ from mmcopt.errors import DataError
 from mmcopt.formulations.one_class_hinge import OneClassHinge
 from mmcopt.kernels import Gaussian, Kernel, Linear
 from mmcopt.kernels.on_demand import kernel_root
+from mmcopt.linalg import UNIT
 from mmcopt.modeling import Statement
 from mmcopt.modeling.domain_problem import PLAIN, KernelDomain
 from mmcopt.types import Floats, Ints, Samples
@@ -73,6 +74,17 @@ class Hypersphere(KernelDomain):
         d, radius = self.distances(point)[0], self.radius(point)
         return float(radius + self.upper @ np.maximum(d - radius, 0.0))
 
+    def uncertainty(self, point: Floats) -> float:
+        """Rounding of the distances: the weights of the losses and of R^2 come to 1."""
+        total = float(np.abs(self._point(point)).sum())
+        value = self.objective(point)
+        return self.blur * (1.0 + total) ** 2 + 2.0 * (self.n + 8) * UNIT * value
+
+    def rough_words(self) -> str:
+        return (f"rounding changes the values of this kernel, which reach "
+                f"{float(np.abs(self.rows.diagonal).max()):.3g}, as much as the square of the "
+                "radius; centre and rescale the data, or give a smaller width")
+
     def labels(self, point: Floats) -> Ints:
         return (self.distances(point)[0] <= self.radius(point)).astype(np.int64)
 
@@ -124,13 +136,15 @@ class Hypersphere(KernelDomain):
         return None
 
     def _bound(self, duals: dict[str, Any]) -> float:
-        """The dual objective of b, moved into the simplex and the box, less its rounding."""
+        """The dual objective of b, moved into the simplex and the box, less all rounding."""
         b = into_simplex(self._point(np.nan_to_num(duals["b"])), self.upper)
         linear, square = float(b @ self.rows.diagonal), float(b @ self.scores(b))
         size = float(b @ np.abs(self.rows.diagonal)) + self.square_rounding(b)
         # The entries of b sum to 1 up to rounding, by which the bound has to be scaled.
         off = abs(float(b.sum()) - 1.0) * (size + float(np.abs(self.rows.diagonal).max()))
-        return linear - square - self.rounding(size) - 2 * off
+        total = float(b.sum())
+        return linear - square - self.entry_error * total * (1.0 + total) \
+            - self.rounding(size) - 2 * off
 
     def _program(self, cuts: Any) -> Program:
         import cvxpy as cp

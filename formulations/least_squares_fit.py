@@ -13,6 +13,7 @@ from mmcopt.errors import DataError
 from mmcopt.kernels import Gaussian, Kernel, as_kernel
 from mmcopt.linalg import UNIT, are_largest
 from mmcopt.modeling import Formulation, Statement, cached
+from mmcopt.tolerances import LOST
 from mmcopt.types import Floats, Ints, Labels, Samples
 
 
@@ -77,6 +78,32 @@ class LeastSquaresFit(Formulation):
         KA = self.K @ point
         return float(np.sum((self.P - KA) ** 2) + self.lam * np.sum(point * KA))
 
+    @cached
+    def _blur(self) -> float:
+        """What rounding may have changed of an entry of Ka, per unit of sum_i |a_i|."""
+        error, size = self.fitted.accuracy()
+        return float(error + (self.n + 8) * UNIT * max(size, float(np.abs(self.K).max())))
+
+    def _products(self, A: Floats) -> Floats:
+        """What rounding may have changed of an entry of KA, by its column."""
+        return np.asarray(self._blur * np.abs(A).sum(axis=0))
+
+    def uncertainty(self, point: Floats) -> float:
+        """Rounding of the kernel and of its products, in both terms, and that of the sums."""
+        A = np.asarray(point, dtype=np.float64)
+        off = self._products(A)
+        rest = np.abs(self.P - self.K @ A).sum(axis=0)
+        felt = 2.0 * rest + self.n * off + self.lam * np.abs(A).sum(axis=0)
+        return float(off @ felt) + (self.n + 8) * UNIT * self.objective(A)
+
+    def rough_words(self) -> str:
+        # At the optimum `uncertainty` is up to 3 lam blur |a|_1^2 <= 3 n lam blur |a|^2, and the
+        # objective lam a'(K + lam I) a >= lam^2 |a|^2.
+        least, size = 4.0 * self.n * self._blur / LOST, float(np.abs(self.K).max())
+        return (f"lam = {self.lam:g} is too small for this kernel of {self.n} samples, whose "
+                f"entries reach {size:.3g}: their rounding counts as much as the objective; give a "
+                f"lam of at least {max(least, 2.0 * self.lam):.2g}, or centre and rescale the data")
+
     def violation(self, point: Floats) -> float:
         return 0.0
 
@@ -114,10 +141,11 @@ class LeastSquaresFit(Formulation):
                        lambda: {"A": (self.P - self.K @ A.value) / self.lam})
 
     def _bound(self, duals: dict[str, Any]) -> float:
-        A = duals["A"]
+        A = np.asarray(duals["A"], dtype=np.float64)
+        rough = self.lam * float(self._products(A) @ np.abs(A).sum(axis=0))
         terms = (2 * self.lam * self.P * A, -self.lam * A * (self.K @ A), -(self.lam * A) ** 2)
         size = math.fsum(float(np.abs(t).sum()) for t in terms)
-        return math.fsum(float(t.sum()) for t in terms) - (self.n + 8) * UNIT * size
+        return math.fsum(float(t.sum()) for t in terms) - rough - (self.n + 8) * UNIT * size
 
     def reference(self, labels: Ints | None = None) -> Any:
         import cvxpy as cp

@@ -88,17 +88,11 @@ class OneClassHinge(KernelDomain):
         a, scores = self._point(point), self.scores(point)
         return float(0.5 * (a @ scores) + self.upper @ np.maximum(1.0 - scores, 0.0))
 
-    @cached
-    def _blur(self) -> float:
-        """What rounding may add to a score, per unit of sum_i |a_i|."""
-        error, size = self.rows.fitted.accuracy()
-        return error + (self.n + 8) * UNIT * size
-
     def uncertainty(self, point: Floats) -> float:
         """Rounding of the scores, where the loss feels it, and of |w|^2."""
         total = float(np.abs(self._point(point)).sum())
-        felt = float(self.upper @ (self.scores(point) < 1.0 + self._blur * total))
-        return self._blur * total * (felt + total)
+        felt = float(self.upper @ (self.scores(point) < 1.0 + self.blur * total))
+        return self.blur * total * (felt + total)
 
     def rough_words(self) -> str:
         error, size = self.rows.fitted.accuracy()
@@ -118,7 +112,7 @@ class OneClassHinge(KernelDomain):
                 value: float | None = None) -> str | None:
         """An empty domain, and the smallest C that gives another."""
         a, top = self._point(point), float(self.scores(point).max())
-        edge = 1.0 - self._blur * float(np.abs(a).sum())
+        edge = 1.0 - self.blur * float(np.abs(a).sum())
         if top >= edge or not a.any():  # w = 0 is where a solver was stopped before it began
             return None
         if self.n > LARGE and not np.allclose(a, self.upper, rtol=1e-9, atol=0.0):
@@ -226,10 +220,11 @@ class OneClassHinge(KernelDomain):
         return DomainCuts(self.features, Hinge(), self.share, self.C, a)
 
     def _bound(self, duals: dict[str, Any]) -> float:
-        """The dual objective of a, clipped to the box, less its rounding."""
+        """The dual objective of a, clipped to the box, less its rounding and that of the kernel."""
         a = np.clip(self._point(np.nan_to_num(duals["a"])), 0.0, self.upper)
         linear, square = float(a.sum()), float(a @ self.scores(a))
-        return linear - 0.5 * square - self.rounding(linear + 0.5 * self.square_rounding(a))
+        return linear - 0.5 * square - 0.5 * self.entry_error * linear**2 \
+            - self.rounding(linear + 0.5 * self.square_rounding(a))
 
     def _program(self, cuts: Any) -> Program:
         import cvxpy as cp

@@ -7,3 +7,4 @@ SHOWN = 5e-7  # relative: half a unit of the sixth digit, as objectives are prin
 RISE = 1e-10  # relative rise of the objective between two masters that counts as one
 LEVELS = 16  # steps between no curvature of a sample in a tree of margins and that of the root
 SAME = 1e-9  # relative: between a number that was claimed and the same computed again
+AGREEMENT = 1e-6  # relative: between a solver's own objective and the formulation's

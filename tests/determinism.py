@@ -1,6 +1,7 @@
 """Answers of every solver of every problem, as digests: run once for each setting of the machine.
 
-    OPENBLAS_NUM_THREADS=2 PYTHONHASHSEED=7 python tests/determinism.py 1 2 4
+    run="import mmcopt, sys; sys.path.append('tests'); import determinism as d"
+    OPENBLAS_NUM_THREADS=2 PYTHONHASHSEED=7 python -c "$run; d.main(*sys.argv[1:])" 1 2 4
 
 prints a line of JSON for each pair: the problem, the solver, and a digest for each number of jobs.
 `conformance/test_determinism.py` compares them; `conftest.py` makes this module importable.
@@ -8,7 +9,6 @@ prints a line of JSON for each pair: the problem, the solver, and a digest for e
 
 import hashlib
 import json
-import sys
 import warnings
 
 import numpy as np
@@ -69,11 +69,23 @@ def examples():
             for i, f in enumerate(cls.examples()) if i < 2}
 
 
+def fitting(f, without=()):
+    """Names of the solvers that take a problem."""
+    return [name for name, cls in registry.solvers().items()
+            if name not in without and cls().refuses(f) is None]
+
+
+def quietly(ask, *arguments, **options):
+    """An answer without its warnings: problems are random, and searches are cut short."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ask(*arguments, **options)
+
+
 def pairs(problems):
     for name, f in problems.items():
-        for solver, cls in registry.solvers().items():
-            if cls().refuses(f) is None and (solver not in TINY or f.n <= 12):
-                yield name, solver
+        for solver in fitting(f, () if f.n <= 12 else TINY):
+            yield name, solver
 
 
 def digest(result):
@@ -88,17 +100,12 @@ def again(f):
 
 
 def answer(f, solver, jobs):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return digest(mm.solve(again(f), solver, seed=3, restarts=3, n_jobs=jobs, max_iter=STEPS))
+    return digest(quietly(mm.solve, again(f), solver, seed=3, restarts=3, n_jobs=jobs,
+                          max_iter=STEPS))
 
 
-def main(jobs):
+def main(*jobs):
     problems = {**larger(), **examples()}
     for name, solver in pairs(problems):
-        found = {str(j): answer(problems[name], solver, j) for j in jobs}
+        found = {str(j): answer(problems[name], solver, j) for j in map(int, jobs)}
         print(json.dumps([name, solver, found]), flush=True)
-
-
-if __name__ == "__main__":
-    main([int(j) for j in sys.argv[1:]])

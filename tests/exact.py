@@ -205,17 +205,100 @@ def several_value(problem, W):
     return first + mpf(problem.C) * loss / len(X)
 
 
-def domain_value(problem, a):
-    """The objective of OneClassHinge at a."""
-    K = matrix(problem.kernel, rows_of(problem.X))
-    a, n = [mpf(float(v)) for v in a], problem.n
-    scores = [inner(row, a) for row in K]
+def box_of(problem):
+    """C times the share of each sample."""
+    n = problem.n
     share = [mpf(1) / n] * n
     if problem.sample_weight is not None:
         w = [mpf(float(v)) for v in problem.sample_weight]
         share = [v / sum(w) for v in w]
-    loss = sum(s * max(mpf(0), 1 - t) for s, t in zip(share, scores, strict=True))
-    return inner(a, scores) / 2 + mpf(problem.C) * loss
+    return [mpf(problem.C) * v for v in share]
+
+
+def domain_value(problem, a):
+    """The objective of OneClassHinge at a."""
+    K = matrix(problem.kernel, rows_of(problem.X))
+    a = [mpf(float(v)) for v in a]
+    scores = [inner(row, a) for row in K]
+    loss = sum(u * max(mpf(0), 1 - t) for u, t in zip(box_of(problem), scores, strict=True))
+    return inner(a, scores) / 2 + loss
+
+
+def sphere_value(problem, b):
+    """The objective of Hypersphere at b, with the best R^2."""
+    K = matrix(problem.kernel, rows_of(problem.X))
+    b, n = [mpf(float(v)) for v in b], problem.n
+    inside = [inner(row, b) for row in K]
+    square = inner(b, inside)
+    D = [K[i][i] - 2 * inside[i] + square for i in range(n)]
+    return min(R + sum(u * max(mpf(0), v - R) for u, v in zip(box_of(problem), D, strict=True))
+               for R in (mpf(0), *(v for v in D if v > 0)))
+
+
+def fit_value(problem, A):
+    """The objective of LeastSquaresFit at A, and its minimum."""
+    K = matrix(problem.kernel, rows_of(problem.X))
+    K = centred(K) if problem.center else K
+    n, lam = problem.n, mpf(problem.lam)
+    G = inverse([[K[i][j] + (lam if i == j else 0) for j in range(n)] for i in range(n)])
+    value, least = mpf(0), mpf(0)
+    for h, column in enumerate(zip(*rows_of(A), strict=True)):
+        p = [mpf(1 if c == h else -1) for c in problem.y.tolist()]
+        Ka = [inner(row, column) for row in K]
+        value += sum((a - b)**2 for a, b in zip(p, Ka, strict=True)) + lam * inner(column, Ka)
+        least += lam * inner(p, [inner(row, p) for row in G])
+    return value, least
+
+
+def most_of_box(Q, c, upper, guess, total=None):
+    """The largest c'x - x'Qx/2 over 0 <= x <= upper, of sum ``total`` if given, by active sets.
+
+    None where the conditions of an optimum are not met in the end: they are what proves it.
+    """
+    n, zero = len(c), mpf(0)
+    where = [0 if g <= 1e-6 * u else 1 if g >= (1 - 1e-6) * u else None
+             for g, u in zip(guess, upper, strict=True)]
+    for _ in range(60):
+        free = [i for i in range(n) if where[i] is None]
+        x = [zero if w == 0 else u for w, u in zip(where, upper, strict=True)]
+        base = [c[i] - sum((Q[i][j] * x[j] for j in range(n) if where[j] == 1), zero) for i in free]
+        rows = [[Q[i][j] for j in free] + ([mpf(1)] if total is not None else []) for i in free]
+        if total is not None:
+            if not free:
+                return None
+            rows.append([mpf(1)] * len(free) + [zero])
+            base.append(total - sum((x[j] for j in range(n) if where[j] == 1), zero))
+        try:
+            found = [inner(row, base) for row in inverse(rows)] if rows else []
+        except ZeroDivisionError:
+            return None
+        level = found.pop() if total is not None else zero
+        for i, v in zip(free, found, strict=True):
+            x[i] = v
+        slope = [c[i] - inner(Q[i], x) - level for i in range(n)]
+        off = [(max(-x[i], x[i] - upper[i]), i, 0 if x[i] < 0 else 1) for i in free] \
+            + [(slope[i] if where[i] == 0 else -slope[i], i, None) for i in range(n)
+               if where[i] is not None]
+        worst = max(off, key=lambda entry: entry[0])
+        if worst[0] <= 0:
+            if any(abs(slope[i]) > mpf(2)**(-BITS // 2) * abs(c[i]) for i in free):
+                return None  # of a singular matrix, such as of a row that is there twice
+            return inner(c, x) - inner(x, [inner(row, x) for row in Q]) / 2
+        where[worst[1]] = worst[2]
+    return None
+
+
+def domain_least(problem, a):
+    """The minimum of OneClassHinge; None where it was not found."""
+    K = matrix(problem.kernel, rows_of(problem.X))
+    return most_of_box(K, [mpf(1)] * problem.n, box_of(problem), a)
+
+
+def sphere_least(problem, b):
+    """The minimum of Hypersphere; None where it was not found."""
+    K = matrix(problem.kernel, rows_of(problem.X))
+    Q = [[2 * v for v in row] for row in K]
+    return most_of_box(Q, [K[i][i] for i in range(problem.n)], box_of(problem), b, mpf(1))
 
 
 # ---------------------------------------------------------------- claims

@@ -3,6 +3,7 @@
 `conftest.py` makes this module importable as ``extremes``.
 """
 
+import itertools
 import warnings
 
 import exact
@@ -11,11 +12,20 @@ from mpmath import mpf
 
 import mmcopt as mm
 from mmcopt.errors import MMCError
-from mmcopt.formulations import CPM3C, MKC, Diffrac, LeastSquares, OneClassHinge
+from mmcopt.formulations import (
+    CPM3C,
+    MKC,
+    Diffrac,
+    Hypersphere,
+    LeastSquares,
+    LeastSquaresFit,
+    OneClassHinge,
+)
 from mmcopt.kernels import Cosine, Gaussian, Laplacian, Linear, Polynomial
-from mmcopt.solvers import BruteForce
+from mmcopt.solvers import BruteForce, CuttingPlane
 
-FAMILIES = ("least squares", "diffrac", "one class", "margin", "several kernels")
+FAMILIES = ("least squares", "diffrac", "one class", "margin", "several kernels", "sphere", "fit")
+EXACTLY = CuttingPlane(epsilon=1e-9, alpha=1e-13)
 
 
 def rows(rng):
@@ -80,6 +90,12 @@ def problem_of(family, rng):
                             scaling=str(rng.choice(["sum", "mean"])))
     if family == "one class":
         return OneClassHinge(X, C=weight(rng), kernel=a_kernel(rng, X))
+    if family == "sphere":
+        return Hypersphere(X, C=1.0 + weight(rng), kernel=a_kernel(rng, X))
+    if family == "fit":
+        k = int(rng.integers(1, 4))
+        return LeastSquaresFit(X, rng.integers(0, k, len(X)), k, kernel=a_kernel(rng, X),
+                               lam=weight(rng), center=bool(rng.random() < 0.5))
     if family == "margin":
         normal = bool(rng.random() < 0.8)
         return CPM3C(X, int(rng.integers(2, 4)), beta=weight(rng), normalize=normal,
@@ -112,11 +128,44 @@ def true_value(result):
     if isinstance(f, LeastSquares | Diffrac):
         form = exact.LabelForm(f)
         return form.value(result.point), form.least()
-    if isinstance(f, OneClassHinge):
-        value = exact.domain_value(f, result.point)
-    else:
-        value = (exact.several_value if isinstance(f, MKC) else exact.margin_value)(f, result.point)
+    if isinstance(f, LeastSquaresFit):
+        return exact.fit_value(f, result.point)
+    if isinstance(f, OneClassHinge | Hypersphere):
+        one = isinstance(f, OneClassHinge)
+        value = (exact.domain_value if one else exact.sphere_value)(f, result.point)
+        least = (exact.domain_least if one else exact.sphere_least)(f, result.point)
+        return value, value if least is None else least
+    value = (exact.several_value if isinstance(f, MKC) else exact.margin_value)(f, result.point)
     return value, min(value, mpf(f.C) if hasattr(f, "C") else mpf(1))  # that of W = 0
+
+
+def least_of_machines(f):
+    """The exact value of the best W of all labelings: at least the minimum, by next to nothing."""
+    found = []
+    for c in itertools.product(range(f.n_clusters), repeat=f.n):
+        if all(c[i] <= max(c[:i], default=-1) + 1 for i in range(f.n)):
+            W = mm.solve(f.restrict(np.array(c)), EXACTLY, seed=0).point
+            found.append((f.objective(W), W))
+    best = min(found, key=lambda pair: pair[0])[1]
+    return (exact.several_value if isinstance(f, MKC) else exact.margin_value)(f, best)
+
+
+def hinge_bound(family, seed):
+    """A climbed result of a random hinge problem with its exact value, and the least of all labels.
+
+    None where it is refused.
+    """
+    rng = np.random.default_rng([99, FAMILIES.index(family), seed])
+    with warnings.catch_warnings(), exact.arithmetic():
+        warnings.simplefilter("ignore")
+        try:
+            f = problem_of(family, rng)
+            if f.n_clusters == 3 and f.n > 5:
+                f = f.replace(X=f.X[:5])
+            result = mm.solve(f, seed=0, max_iter=60).certify(time_limit=1)
+            return result, *true_value(result)[:1], least_of_machines(f)
+        except MMCError:
+            return None
 
 
 def claims(family, seed):

@@ -1,34 +1,26 @@
 """Honest results, verified by another process: other BLAS kernels, other numbers of threads.
 
-    python tests/honest.py make FOLDER 0 20                         # results of seeds 0..19
-    OPENBLAS_CORETYPE=Nehalem python tests/honest.py check FOLDER   # what is refused, and counts
+    run="import mmcopt, sys; sys.path.append('tests'); import honest; honest.main(*sys.argv[1:])"
+    python -c "$run" make FOLDER 0 20                         # results of seeds 0..19
+    OPENBLAS_CORETYPE=Nehalem python -c "$run" check FOLDER   # what is refused, and counts
 
-`conformance/test_honest.py` does it for a few seeds; `conftest.py` makes this module importable.
+`conformance/test_determinism.py` does it for a few seeds; `conftest.py` makes this module
+importable.
 """
 
 import json
-import sys
-import warnings
 from pathlib import Path
 
 import numpy as np
+from determinism import fitting, quietly
 
 import mmcopt as mm
-from mmcopt import registry
+from mmcopt import formulations as of
 from mmcopt.constraints import Sizes
-from mmcopt.formulations import (
-    CPM3C,
-    MKC,
-    CrammerSinger,
-    Diffrac,
-    Hypersphere,
-    LeastSquares,
-    OneClassHinge,
-)
 from mmcopt.kernels import Gaussian, Laplacian, Linear, Polynomial
 
 STEPS = 30
-SKIPPED = {"Conic"}  # it is slow to compile, and its points are those of the other solvers
+SKIPPED = ("Conic",)  # it is slow to compile, and its points are those of the other solvers
 SIZED = {"BranchAndBound", "MarginTree", "KernelTree"}
 
 
@@ -41,16 +33,18 @@ def problems(seed):
     y = rng.permutation(np.arange(n) % k)
     kernel = [Gaussian(width=float(rng.uniform(0.2, 1.5))), Linear(), Polynomial(2).normalized(),
               Laplacian(width=0.7), Gaussian(width=0.5).nystroem(5)][int(rng.integers(5))]
-    plain = LeastSquares(X, k, kernel=kernel, lam=float(10.0 ** rng.uniform(-2, 1)))
-    margins = CPM3C(X, k, beta=float(10.0 ** rng.uniform(-2, 0)))
-    several = MKC(X, k, C=float(10.0 ** rng.uniform(0, 2)))
-    linked = LeastSquares(X, k, sizes=Sizes(within=0.4), must_link=[(0, 1)], cannot_link=[(2, 3)])
+    plain = of.LeastSquares(X, k, kernel=kernel, lam=float(10.0 ** rng.uniform(-2, 1)))
+    margins = of.CPM3C(X, k, beta=float(10.0 ** rng.uniform(-2, 0)))
+    several = of.MKC(X, k, C=float(10.0 ** rng.uniform(0, 2)))
+    linked = of.LeastSquares(X, k, sizes=Sizes(within=0.4), must_link=[(0, 1)],
+                             cannot_link=[(2, 3)])
+    balanced = of.CrammerSinger(X + X.std(), y, k, beta=0.1, center=False, balance=0.4)
     C = float(10.0 ** rng.uniform(0, 3))
-    yield from (plain, linked, Diffrac(X, k, kernel=Gaussian(width=1.0)), plain.restrict(y),
-                margins, CrammerSinger(X, y, k, beta=0.1), several, several.restrict(y),
-                margins.linearize(margins.from_labels(y)),
-                OneClassHinge(X, C=C, kernel=Gaussian(width=float(rng.uniform(0.1, 1)))),
-                OneClassHinge(X, C=C, kernel=Laplacian(width=0.4)), Hypersphere(X, C=C))
+    yield from (plain, linked, of.Diffrac(X, k, kernel=Gaussian(width=1.0)), plain.restrict(y),
+                margins, of.CrammerSinger(X, y, k, beta=0.1), several, several.restrict(y),
+                margins.linearize(margins.from_labels(y)), balanced,
+                of.OneClassHinge(X, C=C, kernel=Gaussian(width=float(rng.uniform(0.1, 1)))),
+                of.OneClassHinge(X, C=C, kernel=Laplacian(width=0.4)), of.Hypersphere(X, C=C))
     yield from plain.path([0.1, 0.3, 1.0, 3.0, 10.0])[:2]
     for f in (plain, margins, several):
         for kind in f.relaxations().kinds:
@@ -60,17 +54,11 @@ def problems(seed):
 def results(seed):
     """Answers of every solver that fits, and what certifying makes of some of them."""
     for f in problems(seed):
-        for name, cls in registry.solvers().items():
-            if name in SKIPPED or cls().refuses(f) is not None:
-                continue
-            steps = 3 if name in SIZED else STEPS
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                yield mm.solve(f, name, seed=seed, max_iter=steps, restarts=1 + seed % 2)
-        if hasattr(f, "n_clusters") and type(f) in (LeastSquares, CPM3C):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                yield mm.certify(f, np.arange(f.n) % f.n_clusters, time_limit=0.3)
+        for name in fitting(f, SKIPPED):
+            yield quietly(mm.solve, f, name, seed=seed, restarts=1 + seed % 2,
+                          max_iter=3 if name in SIZED else STEPS)
+        if type(f) in (of.LeastSquares, of.CPM3C):
+            yield quietly(mm.certify, f, np.arange(f.n) % f.n_clusters, time_limit=0.3)
 
 
 def refused(result):
@@ -105,6 +93,5 @@ def check(folder):
     return checks, wrong
 
 
-if __name__ == "__main__":
-    what, where, *seeds = sys.argv[1:]
+def main(what, where, *seeds):
     print(json.dumps(make(where, *map(int, seeds)) if what == "make" else check(where)))

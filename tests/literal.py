@@ -5,11 +5,11 @@
 
 import warnings
 
-# Clarabel gives up, or ends a little above its tolerance, where rounding is in its way: then it is
-# asked again, without scaling, and for a tenth and a hundredth of the accuracy.
-ATTEMPTS = ({}, {"equilibrate_enable": False},
-            {"tol_gap_abs": 1e-7, "tol_gap_rel": 1e-7, "tol_feas": 1e-7},
-            {"tol_gap_abs": 1e-6, "tol_gap_rel": 1e-6, "tol_feas": 1e-6})
+# Of the 742 programs of the examples one, MaxCutTriangles-2, ends a little above the tolerance of
+# 1e-8: its optimum is a labeling, where 252 of 340 constraints hold with equality, so that its
+# multipliers are many. It is asked again for 1e-7; values are compared to 1e-5. Nothing less
+# accurate is taken.
+ATTEMPTS = ({}, {"tol_gap_abs": 1e-7, "tol_gap_rel": 1e-7, "tol_feas": 1e-7})
 
 
 def solved(problem):
@@ -25,5 +25,5 @@ def solved(problem):
             except cp.SolverError:
                 continue
         if problem.status == "optimal":
-            break
-    return float(problem.value)
+            return float(problem.value)
+    raise AssertionError(f"Clarabel does not solve this program to 1e-7: {problem.status}")

@@ -34,6 +34,7 @@ ROOMS = (
 DOORS = {
     ("mmcopt.modeling.formulation", "mmcopt.bounds.relaxation"),  # problem.relax(...)
     ("mmcopt.modeling.result", "mmcopt.bounds.verification"),  # result.verify()
+    ("mmcopt.modeling.result", "mmcopt.bounds.certificates"),  # result.merge(other)
     ("mmcopt.modeling.result", "mmcopt.solving.ladder"),  # result.certify()
     ("mmcopt.modeling.result", "mmcopt.saving"),  # result.save(path)
     ("mmcopt.modeling.result", "mmcopt.plot"),  # result.plot()

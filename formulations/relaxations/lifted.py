@@ -86,10 +86,13 @@ class Lifted(Relaxation):
         """The best labels of vectors of the samples, by falling length of the columns."""
         k, n, rng = self.n_clusters, self.n, np.random.default_rng(0)
         best, value = np.arange(n) % k, (True, np.inf)
+        # Directions are drawn by their products with the columns, whose signs nobody can know.
+        unit = V / np.maximum(np.linalg.norm(V, axis=0), 1e-300)
         for index in range(TRIES):
             if k == 2:
-                direction = np.eye(V.shape[1])[0] if index == 0 \
-                    else rng.standard_normal(V.shape[1])
+                direction = unit.T @ rng.standard_normal(n)
+                if index == 0:
+                    direction[1:] = 0.0
                 c = (V @ direction < 0).astype(np.int64)
             else:
                 c = kmeans(V[:, :k], np.ones(n), k, rng).astype(np.int64)

@@ -84,6 +84,12 @@ class PengWei(Relaxation):
     def objective(self, point: Floats) -> float:
         return float(np.trace(self.K) - np.sum(self.K * np.asarray(point)))
 
+    def uncertainty(self, point: Floats) -> float:
+        """Rounding of sums over K, which may cancel."""
+        Z = np.asarray(point)
+        size = float(np.trace(np.abs(self.K)) + np.sum(np.abs(self.K * Z)))
+        return 4.0 * (self.n + 8) * UNIT * size
+
     def violation(self, point: Floats) -> float:
         Z = np.asarray(point)
         return max(0.0, -float(np.linalg.eigvalsh(Z)[0]), -float(Z.min()),

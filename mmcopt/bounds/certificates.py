@@ -31,7 +31,7 @@ from mmcopt.linalg import (
 from mmcopt.modeling import Formulation
 from mmcopt.modeling.result import Certificate, Result, Status
 from mmcopt.registry import relaxations
-from mmcopt.tolerances import CERTIFIED_GAP, SAME
+from mmcopt.tolerances import CERTIFIED_GAP, FEASIBLE, SAME
 from mmcopt.types import Floats, Labels
 
 FEW = 400  # rows up to which a dense eigenvalue is as fast as a coarse one
@@ -161,21 +161,36 @@ def capped(result: Result) -> Result:
     return replace(result, lower_bound=None, certificate=None)
 
 
+def rounding_above(result: Result, doubt: float) -> float:
+    """How far a bound may be above the objective by rounding."""
+    return doubt + SAME * max(abs(result.objective), result.formulation.negligible)
+
+
 def room_above(result: Result, doubt: float) -> float:
-    """How far a bound may be above the objective by rounding, or by what a point violates."""
-    size = abs(result.objective)
-    violated = CERTIFIED_GAP * max(1.0, size) if result.violation > 0.0 else 0.0
-    return doubt + SAME * max(size, result.formulation.negligible) + violated
+    """How far a bound may be above the objective by rounding, or by what a point violates.
+
+    By weak duality a violation lowers the objective by no more than it and its multipliers come to;
+    these are taken to be up to 100 times the objective, so that a violation by rounding buys none.
+    """
+    size = max(abs(result.objective), result.formulation.magnitude)
+    violated = CERTIFIED_GAP * size * min(1.0, result.violation / FEASIBLE)
+    return rounding_above(result, doubt) + violated
 
 
 def _not_above(result: Result, value: float, kind: str) -> float:
     """The objective, where a bound is above it by rounding; the bound by violation; or no bound.
 
-    A point that is feasible to 1e-6 may cost less than the optimum, so its bound stays as proved.
+    A point that is feasible to 1e-6 may cost less than the optimum, so its bound stays as proved,
+    and as it then lies above the objective, it certifies nothing (`Result.proves`). Where the bound
+    is what is asked for (`Formulation.asks_bound`), nothing is cut but for a feasible point.
     """
     f = result.formulation
-    if value - result.objective <= room_above(result, f.uncertainty(result.point)):
-        return value if result.violation > 0.0 else result.objective
+    doubt, excess = f.uncertainty(result.point), value - result.objective
+    feasible = result.violation <= 16 * (getattr(f, "n", 0) + 8) * UNIT
+    if excess <= rounding_above(result, doubt) and (feasible or not f.asks_bound):
+        return result.objective
+    if excess <= room_above(result, doubt):
+        return value
     warnings.warn(f"{type(f).__name__}: the {kind} bound {value!r} is above the objective "
                   f"{result.objective!r} of a feasible point, so one of them is wrong; the bound "
                   "is left out.", MMCWarning, stacklevel=2)

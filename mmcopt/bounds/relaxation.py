@@ -24,6 +24,7 @@ from mmcopt.bounds.labels_from_matrix import rounded
 from mmcopt.capabilities import Bounded, Capability, ConvexProgram, LabelQuadratic, Program
 from mmcopt.checks import shown
 from mmcopt.errors import IncompatibleError, ParameterError
+from mmcopt.linalg import UNIT
 from mmcopt.modeling import Formulation, cached
 from mmcopt.tables import human, spoken
 from mmcopt.tolerances import SAME
@@ -62,6 +63,7 @@ class Relaxation(Formulation):
     of: ClassVar[type[Capability]] = LabelQuadratic
     tightness: ClassVar[str] = ""
     bounds_problem: ClassVar[bool] = True
+    asks_bound: ClassVar[bool] = True
     default_solver: ClassVar[str] = "Conic"
     trivial: ClassVar[float | None] = None  # a bound that costs nothing
     dual_names: ClassVar[tuple[str, ...]] = ()  # that `bound` knows, where they are named
@@ -106,6 +108,22 @@ class Relaxation(Formulation):
     def bound(self, duals: dict[str, Any]) -> float:
         """A lower bound on the relaxed problem, for any duals whatever."""
 
+    def uncertainty(self, point: Any) -> float:
+        """That of sums over W, and of W itself, whose error is a share of z'Wz for every z.
+
+        A point of a relaxation is a mean of such zz', or near one. Of problems without a W, that of
+        sums over the features.
+        """
+        value, lq = self.objective(point), self.problem.offer(LabelQuadratic)
+        if lq is None:
+            return 8.0 * (self.n + 8) * UNIT * (self.magnitude + abs(value))
+        size = abs(lq.constant) + abs(lq.constant - value)
+        return float(value - lq.safe(value) + (lq.n + 8) * UNIT * size)
+
+    def settled(self, point: Any) -> float:
+        """The objective, which may be 0: where rounding is too much, the problem was refused."""
+        return self.objective(point)
+
     @property
     def magnitude(self) -> float:
         """That of the problem that is relaxed: the units are the same."""
@@ -138,12 +156,13 @@ class Relaxation(Formulation):
         if np.array_equal(own, labels):
             return True
         problem = self.problem
-        if problem.offer(LabelQuadratic) is None or np.shape(labels) != own.shape \
+        if np.shape(labels) != own.shape or np.asarray(labels).dtype.kind not in "iu" \
                 or not 0 <= np.min(labels) <= np.max(labels) < problem.n_clusters:
             return False
-        best = problem.objective(own)
-        return problem.violation(labels) <= problem.violation(own) \
-            and problem.objective(labels) <= best + SAME * (self.magnitude + abs(best))
+        found, best = problem.from_labels(np.asarray(labels)), problem.from_labels(own)
+        value = problem.objective(best)
+        return problem.violation(found) <= problem.violation(best) \
+            and problem.objective(found) <= value + SAME * (self.magnitude + abs(value))
 
     def offer(self, kind: type[Any]) -> Any:
         if kind is ConvexProgram and type(self).program is not Relaxation.program:

@@ -21,18 +21,17 @@ from mmcopt.modeling.result import (
     ADOPTED,
     KEPT,
     MALFORMED,
-    SMALL,
     Check,
     ClimbEnd,
     Report,
     Result,
     Rung,
     Status,
+    closes,
+    least_shown,
 )
 from mmcopt.registry import relaxations, solvers
-from mmcopt.tolerances import CERTIFIED_GAP, SAME
-
-RECORDED = 1e-5  # relative: what rounding in single precision leaves of a solver's own objective
+from mmcopt.tolerances import SAME
 
 
 def verify(result: Result) -> Report:
@@ -47,7 +46,7 @@ def verify(result: Result) -> Report:
             _point(result, fresh, doubt, checks)
             _bound(result, fresh, doubt, checks)
             _end(result, fresh, checks)
-            _record(result, fresh, doubt, checks)
+            _record(result, fresh, checks)
     except (MMCError, MemoryError, *MALFORMED) as e:
         checks.append(Check("rebuild", False, f"{type(e).__name__}: {e}"))
     return Report(tuple(checks))
@@ -68,7 +67,7 @@ def _point(result: Result, fresh: Any, doubt: float, checks: list[Check]) -> Non
     claimed = result.formulation.fingerprint if own is None else own.fingerprint
     checks.append(Check("fingerprint", fresh.fingerprint == claimed,
                         f"problem {fresh.fingerprint[:12]}, certificate {claimed[:12]}"))
-    objective, violation = fresh.objective(result.point), fresh.violation(result.point)
+    objective, violation = fresh.settled(result.point), fresh.violation(result.point)
     checks.append(_close("objective", result.objective, objective, _unit(fresh), doubt))
     checks.append(_close("violation", result.violation, violation, 1.0))
     codes = _codes(result)
@@ -112,7 +111,7 @@ def _end(result: Result, fresh: Any, checks: list[Check]) -> None:
     if result.incumbent is not None:
         checks.append(_incumbent(result, result.incumbent))
     if result.ladder or result.climb_end is not None:
-        checks.append(_ladder(result, fresh))
+        checks.append(_ladder(result))
 
 
 def _incumbent(result: Result, better: Result) -> Check:
@@ -125,43 +124,32 @@ def _incumbent(result: Result, better: Result) -> Check:
                  else "better feasible labels of the same problem")
 
 
-def _ladder(result: Result, fresh: Any) -> Check:
+def _ladder(result: Result) -> Check:
     """No rung says more than the result does in the end, and none takes back what was known."""
     rungs, lower = result.ladder, result.lower_bound
-    value = _value(result)
+    value = least_shown(result)
     named = {"cheap", *BOUNDS, *relaxations()}
     ok = bool(rungs) and all(isinstance(r, Rung) and r.level in named and r.seconds >= 0.0
                              and not math.isnan(r.lower + 0.0 * r.seconds)
                              and not math.isnan(r.upper) for r in rungs)
     for a, b in zip(rungs[:-1], rungs[1:], strict=True):
         ok = ok and a.seconds <= b.seconds and a.lower <= b.lower and a.upper >= b.upper
-    if ok:
-        last = rungs[-1]
-        known = -math.inf if lower is None else lower
-        unit = _unit(fresh)
-        ok = last.lower <= known or last.lower - known <= SAME * (unit + abs(known))
-        ok = ok and (last.upper >= value or value - last.upper <= SAME * (unit + abs(value)))
+    known = -math.inf if lower is None else lower
+    ok = ok and rungs[-1].lower <= known and rungs[-1].upper >= value
     if result.climb_end is ClimbEnd.CLOSED:
-        ok = ok and lower is not None and value < math.inf \
-            and value - lower <= CERTIFIED_GAP * max(abs(value), SMALL)
+        ok = ok and closes(known, value)
     return Check("ladder", ok, f"{len(rungs)} rungs, none above the bound or below the objective")
-
-
-def _value(result: Result) -> float:
-    """The least objective of feasible labels that the result shows."""
-    shown = [r.objective for r in (result, result.incumbent) if r is not None and r.feasible]
-    return min(shown, default=math.inf)
 
 
 # ---------------------------------------------------------------- what is on record
 
 
-def _record(result: Result, fresh: Any, doubt: float, checks: list[Check]) -> None:
+def _record(result: Result, fresh: Any, checks: list[Check]) -> None:
     """The form of what nobody can compute again, and whether it is at odds with the rest."""
     wrong = [name for name, ok in (
         ("solver", isinstance(result.solver, str) and bool(result.solver)),
         ("seed", _is_seed(result.seed)), ("timing", _is_timing(result.timing)),
-        ("message", _is_message(result)), ("history", _is_history(result, fresh, doubt)),
+        ("message", _is_message(result)), ("history", _is_history(result, fresh)),
         ("adopted", _is_adopted(result)),
         ("climb_end", result.climb_end is None or isinstance(result.climb_end, ClimbEnd)),
     ) if not ok]
@@ -201,8 +189,11 @@ def _is_adopted(result: Result) -> bool:
     return said == result.adopted or (said and result.climb_end is None)
 
 
-def _is_history(result: Result, fresh: Any, doubt: float) -> bool:
-    """Columns of numbers; a search that keeps its best has seen no better than the result."""
+def _is_history(result: Result, fresh: Any) -> bool:
+    """Columns of numbers; a search that keeps its best has seen no better than the result.
+
+    No better, that is, than its own value of the best point, and that `solve` let pass.
+    """
     columns = result.history.to_dict()
     if not all(isinstance(name, str) for name in columns):
         return False
@@ -210,8 +201,7 @@ def _is_history(result: Result, fresh: Any, doubt: float) -> bool:
     if "best" not in columns or method is None or method.keeps_last or result.violation != 0.0:
         return True
     least = float(np.min(columns["best"]))
-    slack = RECORDED * (_unit(fresh) + abs(result.objective)) + doubt
-    return least >= result.objective - slack
+    return least >= result.objective - method().agreement(fresh, result.objective, result.point)
 
 
 # ---------------------------------------------------------------- small judges

@@ -15,6 +15,7 @@ from mmcopt.errors import BackendError, IncompatibleError, MMCError, ParameterEr
 from mmcopt.metrics import adjusted_rand_index
 from mmcopt.modeling import Formulation
 from mmcopt.modeling.result import ClimbEnd, Result, Rung, Status
+from mmcopt.solving.ladder import with_rungs
 from mmcopt.tables import as_json, markdown_table, text_table
 from mmcopt.tolerances import FEASIBLE
 from mmcopt.types import Path, Seed
@@ -120,13 +121,16 @@ class Comparison:
         for i, (row, r) in enumerate(zip(self.rows, self.results, strict=True)):
             if row["problem"] != problem or r is None or tight.lower_bound is None:
                 continue
+            found: tuple[Rung, ...] = ()
             if r.lower_bound is None or r.lower_bound < tight.lower_bound:
                 r = dataclasses.replace(r, lower_bound=tight.lower_bound,
                                         certificate=tight.certificate)
                 if tight.ladder and tight.ladder[-1].upper >= r.objective:  # found with these
-                    r = dataclasses.replace(r, ladder=tight.ladder)
+                    found = tight.ladder
+            r = capped(r)
             if r.status is not Status.EVALUATED:
-                r = capped(r).closing()
+                r = r.closing()
+            r = with_rungs(r, found) if found else r
             self.results[i] = r
             row.update(lower_bound=r.lower_bound, gap=r.gap, status=str(r.status))
 

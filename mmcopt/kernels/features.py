@@ -203,6 +203,8 @@ class KernelFeatures(Features):
             if not fitted.psd:
                 require_psd(K, owner)
             w, V = np.linalg.eigh(K)
+            # The signs of eigenvectors are another machine's to choose, and W refers to them.
+            V = V * np.where(np.random.default_rng(0).standard_normal(fitted.n) @ V < 0, -1.0, 1.0)
             keep = w > max(w[-1], 0.0) * fitted.n * 8 * UNIT
             root = np.sqrt(w[keep])
             Phi, self._map = V[:, keep] * root, V[:, keep] / root

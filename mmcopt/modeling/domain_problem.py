@@ -78,6 +78,17 @@ class KernelDomain(Formulation):
         return are_largest(np.column_stack([-depth, depth]) / 2, labels, slack)
 
     @property
+    def entry_error(self) -> float:
+        """What rounding may have changed of an entry of the kernel."""
+        return float(self.rows.fitted.accuracy()[0])
+
+    @cached
+    def blur(self) -> float:
+        """What rounding may add to a score, per unit of sum_i |a_i|."""
+        error, size = self.rows.fitted.accuracy()
+        return float(error + (self.n + 8) * UNIT * size)
+
+    @property
     def depth(self) -> float:
         """The unit in which depths in the domain are counted."""
         return 1.0

@@ -91,6 +91,7 @@ class Formulation(ABC):
     paper: ClassVar[str] = ""
     default_solver: ClassVar[str] = ""
     negligible: ClassVar[float] = 1e-10  # what counts as an objective of 0; 0 where none can be
+    asks_bound: ClassVar[bool] = False  # whether it is solved for its bound more than its point
 
     n: int
     n_clusters: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt.errors import DataError, IncompatibleError, MMCError
-from mmcopt.tolerances import CERTIFIED_GAP, FEASIBLE, SHOWN
+from mmcopt.tolerances import CERTIFIED_GAP, FEASIBLE, SAME, SHOWN
 from mmcopt.types import Ints, Path, Samples
 
 SMALL = 1e-10  # objectives below it have their gap relative to it
@@ -105,6 +106,15 @@ class Rung:
     upper: float
 
 
+def closes(lower: float, value: float) -> bool:
+    """Whether a bound is as high as a value to the gap of CERTIFIED, but above it by rounding only.
+
+    One that is further above it cannot belong to a feasible point.
+    """
+    size = max(abs(value), SMALL)
+    return value < math.inf and -SAME * size <= value - lower <= CERTIFIED_GAP * size
+
+
 @dataclass(frozen=True)
 class Check:
     """One line of a verification report."""
@@ -177,12 +187,11 @@ class Result:
     def proves(self, tol: float) -> bool:
         """Whether a certificate closes the gap to ``tol`` of the objective, in whatever units.
 
-        No bound above the objective does, as one of the two is wrong; but a point that is only
-        nearly feasible may cost a little less than the optimum.
+        No bound above the objective does: one of the two is wrong, or the point costs less than the
+        optimum because it is feasible only nearly.
         """
         gap, size = self.absolute_gap, max(abs(self.objective), self.formulation.negligible)
-        least = -tol * size if self.violation > 0.0 else 0.0
-        return gap is not None and least <= gap <= tol * size and self.certificate is not None
+        return gap is not None and 0.0 <= gap <= tol * size and self.certificate is not None
 
     @property
     def closed(self) -> float | None:
@@ -196,6 +205,8 @@ class Result:
     def closing(self, message: str = "", caution: str | None = None) -> Result:
         """The same result with the status that its gap gives, and the message that goes with it."""
         status = Status.CERTIFIED if self.proves(self.gap_tol) else self.status
+        if status is Status.CERTIFIED and not self.proves(self.gap_tol):  # of another bound
+            status = Status.EVALUATED if self.solver == "evaluate" else Status.CONVERGED
         if not message and (caution is not None or status is not self.status or not self.message):
             message = status.value + ("" if caution is None else f"; {caution}")
         return dataclasses.replace(self, status=status, message=message or self.message)
@@ -239,8 +250,10 @@ class Result:
         if rest.lower_bound is None or (best.lower_bound is not None
                                         and best.lower_bound >= rest.lower_bound):
             return best
-        return dataclasses.replace(best, lower_bound=rest.lower_bound,
-                                   certificate=rest.certificate).closing()
+        from mmcopt.bounds.certificates import capped
+
+        return capped(dataclasses.replace(best, lower_bound=rest.lower_bound,
+                                          certificate=rest.certificate)).closing()
 
     def save(self, path: Path, *, data: bool = True) -> None:
         """Write everything to one .npz file without pickle; ``data=False`` leaves X out."""
@@ -289,3 +302,9 @@ class Result:
             raise DataError("this result has no labels.")
         codes = self.formulation.labels(self.point)
         return dataclasses.replace(self, labels=np.asarray(values)[codes], classes=values)
+
+
+def least_shown(result: Result) -> float:
+    """The least objective of feasible labels that a result shows: its own, or its incumbent's."""
+    shown = [r.objective for r in (result, result.incumbent) if r is not None and r.feasible]
+    return min(shown, default=math.inf)

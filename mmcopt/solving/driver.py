@@ -31,9 +31,6 @@ from mmcopt.solving.starts import starting_point
 from mmcopt.tolerances import CERTIFIED_GAP
 from mmcopt.types import Seed
 
-AGREEMENT = 1e-6  # relative: between a solver's own objective and the formulation's
-
-
 Start: TypeAlias = Result | ArrayLike | str | None  # a result, labels, a point, or a name
 
 
@@ -230,9 +227,7 @@ def _finish(problem: Any, solver: Solver, runs: list[Run], gap_tol: float,
     """Judge the best run by the formulation's own objective, attach the bound, and name the end."""
     best = min(runs, key=lambda r: r.value)
     objective = problem.settled(best.point)
-    allowed = AGREEMENT * max(problem.negligible, abs(objective)) \
-        + solver.drift(problem, objective) + problem.uncertainty(best.point)
-    if abs(objective - best.value) > allowed:
+    if abs(objective - best.value) > solver.agreement(problem, objective, best.point):
         raise BackendError(f"{type(solver).__name__} reports {best.value!r} for a point whose "
                            f"objective is {objective!r}; its bookkeeping is wrong.")
     rows = [row for r in runs for row in r.rows]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,7 +22,16 @@ from mmcopt.checks import flag, known_keywords, optional, real
 from mmcopt.errors import BackendError, ResourceError
 from mmcopt.linalg import same_threads
 from mmcopt.modeling import Formulation
-from mmcopt.modeling.result import ADOPTED, KEPT, ClimbEnd, Result, Rung, Status
+from mmcopt.modeling.result import (
+    ADOPTED,
+    KEPT,
+    ClimbEnd,
+    Result,
+    Rung,
+    Status,
+    closes,
+    least_shown,
+)
 from mmcopt.solving.driver import solve
 from mmcopt.solving.pairing import resolve_solver
 from mmcopt.tolerances import CERTIFIED_GAP, FEASIBLE, SAME
@@ -60,8 +69,7 @@ class _Climb:
     def closed(self) -> bool:
         """Whether the labels are proved optimal; those that break a constraint have no gap."""
         lower = -math.inf if self.result.lower_bound is None else self.result.lower_bound
-        gap = self.value - lower
-        return self.value < math.inf and gap <= CERTIFIED_GAP * max(abs(self.value), 1e-10)
+        return closes(lower, self.value)
 
     @property
     def over(self) -> bool:
@@ -72,8 +80,7 @@ class _Climb:
         """Note what is known now, and tell whoever watches."""
         known = -math.inf if self.result.lower_bound is None else self.result.lower_bound
         if lower is not None:
-            lq = self.result.formulation.offer(LabelQuadratic)  # whose bounds carry its rounding
-            known = max(known, lower if lq is None else lq.safe(lower))
+            known = max(known, self._safe(lower))
         value = self.value
         if self.rungs:  # what was known stays known
             known, value = max(known, self.rungs[-1].lower), min(value, self.rungs[-1].upper)
@@ -81,6 +88,15 @@ class _Climb:
         self.rungs.append(rung)
         if self.watch is not None:
             self.watch(rung)
+
+    def _safe(self, lower: float) -> float:
+        """What a running solver's bound will prove at least: a hair less than it says.
+
+        Its certificate is evaluated when it ends, with all rounding taken off.
+        """
+        lq = self.result.formulation.offer(LabelQuadratic)  # whose bounds carry its rounding
+        lower = lower if lq is None else lq.safe(lower)
+        return lower - SAME * abs(lower) if lower > -math.inf else lower
 
     def found(self, point: Any) -> None:
         """Keep a point that is feasible and better; of label problems, labels."""
@@ -249,7 +265,7 @@ def _tree_of(f: Any) -> Any:
 def _proved(climb: _Climb, solver: Any, kind: str, root: str) -> None:
     """A tree by a solver whose certificate is of that kind; ``root`` names what its root does."""
     def watch(row: dict[str, float]) -> None:
-        climb.value = min(climb.value, row["best"])
+        climb.value = min(climb.value, row["best"] + SAME * abs(row["best"]))
         climb.record(kind if row["nodes"] > 1 else root, row["lower"])
 
     f, known = climb.result.formulation, climb.value
@@ -266,36 +282,34 @@ def _proved(climb: _Climb, solver: Any, kind: str, root: str) -> None:
 def _finished(climb: _Climb, improve: bool, broken: str) -> Result:
     """The result with its bound, ladder and status, and the better labels where there are any."""
     end, first = _end(climb, broken), climb.result
-    result = replace(first, ladder=_proved_rungs(climb), climb_end=end, adopted=False,
+    result = replace(first, climb_end=end, adopted=False,
                      gap_tol=max(first.gap_tol, CERTIFIED_GAP))
     f = result.formulation
     message = broken if broken else "" if end is ClimbEnd.CLOSED else end.value
     if climb.labels is result.point:
-        return result.closing(message)
+        return with_rungs(result, climb.rungs).closing(message)
     better = replace(result, point=climb.labels, labels=f.labels(climb.labels),
                      violation=f.violation(climb.labels), incumbent=None, classes=None, message="",
                      objective=f.objective(climb.labels))
     if result.classes is not None and len(result.classes) == f.n_clusters:
         better = better.with_labels(result.classes)
-    better = capped(better)
+    better = with_rungs(capped(better), climb.rungs)
     if improve:
         return replace(better, adopted=True).closing(ADOPTED)
-    return replace(result, incumbent=better.closing()).closing(KEPT)
+    kept = replace(result, incumbent=better.closing(), lower_bound=better.lower_bound,
+                   certificate=better.certificate)
+    return with_rungs(kept, climb.rungs).closing(KEPT)
 
 
-def _proved_rungs(climb: _Climb) -> tuple[Rung, ...]:
-    """The rungs, none of them above what is proved or below what was found in the end.
+def with_rungs(result: Result, rungs: Iterable[Rung]) -> Result:
+    """The result with a ladder, no rung of it above what is proved or below what was found.
 
     While a solver runs its own numbers are shown; its dual point may prove a little less.
     """
-    proved = -math.inf if climb.result.lower_bound is None else climb.result.lower_bound
-    value, out = climb.value, []
-    for r in climb.rungs:
-        near = -math.inf < proved and r.lower - proved <= SAME * abs(proved)
-        level = value < math.inf and value - r.upper <= SAME * abs(value)
-        lower, upper = r.lower if near else proved, r.upper if level else value
-        out.append(replace(r, lower=lower, upper=upper))
-    return tuple(out)
+    proved = -math.inf if result.lower_bound is None else result.lower_bound
+    found = least_shown(result)
+    return replace(result, ladder=tuple(replace(r, lower=min(r.lower, proved),
+                                                upper=max(r.upper, found)) for r in rungs))
 
 
 def _end(climb: _Climb, broken: str) -> ClimbEnd:

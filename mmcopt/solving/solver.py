@@ -15,6 +15,7 @@ from mmcopt.linalg import UNIT
 from mmcopt.modeling import Formulation
 from mmcopt.modeling.result import Certificate, Result, Status
 from mmcopt.registry import register_solver
+from mmcopt.tolerances import AGREEMENT
 
 if TYPE_CHECKING:
     from mmcopt.solving.runs import Run
@@ -102,6 +103,11 @@ class Solver(ABC):
             return 0.0
         size = abs(lq.constant) + abs(lq.constant - objective)
         return objective - lq.safe(objective) + (lq.n + 8) * UNIT * size
+
+    def agreement(self, f: Any, objective: float, point: Any) -> float:
+        """How far apart the solver's own value of a point and its objective may be."""
+        return AGREEMENT * max(f.negligible, abs(objective)) + self.drift(f, objective) \
+            + float(f.uncertainty(point))
 
     def certificate(self, f: Any, run: Run) -> Certificate | None:
         """A bound that the best run has proved, or None to take the cheap ones."""

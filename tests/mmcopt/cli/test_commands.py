@@ -235,8 +235,7 @@ def test_ctrl_c_keeps_the_best_so_far(run, monkeypatch, tmp_path):
                        "--seeds", "2", "--certify", "5", "--json")
     got = json.loads(out)
     assert code == 130 and len(got["rows"]) == 2 and got["interrupted"]
-    assert [row["lower_bound"] for row in got["rows"]] == pytest.approx([got["ladder"][-1][2]] * 2,
-                                                                        rel=1e-9)
+    assert {row["lower_bound"] for row in got["rows"]} == {got["ladder"][-1][2]}
     monkeypatch.setattr("mmcopt.modeling.result.Result.certify", _stop)  # before the first level
     code, out, _ = run("solve", SMALL, *CLIMB)
     assert code == 130 and "objective" in out
