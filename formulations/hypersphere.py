@@ -16,6 +16,7 @@ from mmcopt.kernels.on_demand import kernel_root
 from mmcopt.linalg import UNIT
 from mmcopt.modeling import Statement
 from mmcopt.modeling.domain_problem import PLAIN, KernelDomain
+from mmcopt.modeling.formulation import cached
 from mmcopt.types import Floats, Ints, Samples
 
 
@@ -45,7 +46,14 @@ class Hypersphere(KernelDomain):
         b = self._point(point)
         inner = self.scores(b)
         square = float(b @ inner)
+        if self.one_place:
+            return np.zeros(self.n), square
         return np.maximum(self.rows.diagonal - 2.0 * inner + square, 0.0), square
+
+    @cached
+    def one_place(self) -> bool:
+        """Whether all samples are the same, so that their distances are 0 without any rounding."""
+        return bool(abs(self.X.max(axis=0) - self.X.min(axis=0)).max() == 0.0)
 
     def radius(self, point: Floats) -> float:
         """The best R^2 for a centre: the distance that C s_i weighs to 1 from the far end."""
@@ -78,6 +86,8 @@ class Hypersphere(KernelDomain):
         """Rounding of the distances: the weights of the losses and of R^2 come to 1."""
         total = float(np.abs(self._point(point)).sum())
         value = self.objective(point)
+        if self.one_place:
+            return 0.0
         return self.blur * (1.0 + total) ** 2 + 2.0 * (self.n + 8) * UNIT * value
 
     def rough_words(self) -> str:

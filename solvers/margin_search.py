@@ -92,10 +92,11 @@ class MarginSearch(Solver):
     the others hold theirs. So labels and machine settle together, in tenths of a millisecond on
     hundreds of samples. Most descents begin with a larger beta, by up to 1 / .03, where few basins
     are left, and come down. What ends near the best is solved to a relative gap of 1e-4 to the
-    machine of its labels, what may be the best itself to 1e-7, and joins the pool. Children mix two members, the classes of one by the
-    names of the other, or have part of the samples of one elsewhere; the search stops after
-    ``patience`` of them without a new best. Within a time limit it begins again until the time is
-    up. With a floor on sizes labels move all at once, after every fourth pass.
+    machine of its labels, what may be the best itself to 1e-7, and joins the pool. Children mix two
+    members, the classes of one by the names of the other, or have part of the samples of one
+    elsewhere; the search stops after ``patience`` of them without a new best. Within a time limit
+    it begins again until the time is up. With a floor on sizes labels move all at once, after every
+    fourth pass.
 
     It stops earlier where it has nothing to choose from: after thirty starts that all end with the
     same labels, or three by k-means that give what an earlier one gave. Without ``patience`` for

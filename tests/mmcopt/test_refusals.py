@@ -84,8 +84,11 @@ def test_one_cluster_is_solved_by_default(cls):
 
 def test_the_bound_is_never_below_the_one_that_costs_nothing():
     domain = mm.solve(OneClassHinge(X, C=500.0), "SGD", seed=0, max_iter=1)
-    point = mm.solve(Hypersphere(np.vstack([X[:1]] * 5), kernel="linear"), seed=0)
-    for result in (domain, point):
+    same = np.vstack([X[:1]] * 5)
+    points = [mm.solve(Hypersphere(rows, kernel="linear"), seed=0)
+              for rows in (same, sp.csr_matrix(same))]
+    assert [result.objective for result in points] == [0.0, 0.0]
+    for result in (domain, *points):
         assert result.lower_bound >= result.trivial_bound and 0.0 <= result.closed <= 1.0
         assert result.verify()
 

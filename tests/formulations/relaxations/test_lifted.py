@@ -193,7 +193,7 @@ def test_certify_climbs_to_the_lifted_margin(k, tmp_path):
 
 def test_a_poor_start_is_improved_only_when_asked():
     f = CPM3C(DIGITS[:40], 2, beta=0.1)
-    poor = mm.solve(f, seed=0, max_iter=1)
+    poor = mm.solve(f, "CuttingPlane", seed=0)
     better, kept = poor.certify(), poor.certify(improve=False)
     assert better.objective < poor.objective == kept.objective
     assert kept.incumbent.objective == better.objective
