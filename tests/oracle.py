@@ -36,7 +36,6 @@ CLUSTERINGS = [p for p, f in PROBLEMS.items() if p not in LABEL_PROBLEMS + RELAX
 # programs of all labels are solved: the ordinary tests take the first two examples of each (every
 # refusal and every problem is still judged), the slow tests the rest.
 LATER = {p for p in RELAXATIONS + CLUSTERINGS if int(p.rpartition("-")[2]) >= 2}
-SEEDS = range(3)
 GOOD = 1e-9  # relative: objectives from two formulas
 # Solvers of the dual: their points are feasible only in the limit.
 LOOSE = {"JointDual", "RegularizedDual"}

@@ -12,15 +12,15 @@ import numpy as np
 
 from mmcopt import registry
 from mmcopt.capabilities import CutRisk, KernelMargin, LabelQuadratic, MarginRisk
+from mmcopt.capabilities.matrices import LowRank
 from mmcopt.checks import integer
 from mmcopt.cli.console import say
 from mmcopt.cli.exit_codes import DONE
-from mmcopt.solving import Solver, fits, solve
+from mmcopt.solving import fits, solve
 from mmcopt.solving.factor_search import toy_factor
-from mmcopt.solving.label_search import toy_problem
+from mmcopt.solving.label_search import DENSE_LIMIT, toy_problem
 
 EXAMPLES = 3  # of a formulation: they differ in what is given about labels
-PRECISIONS = (np.float64, np.float32)  # of searches over labels: examples are too small for both
 Pairs = list[tuple[str, str]]  # names of a formulation and a solver
 
 
@@ -31,10 +31,13 @@ def warmup(args: Namespace) -> int:
     say("Compiling the loops of the solvers, once for this computer and this version:")
     started = time.perf_counter()
     with ProcessPoolExecutor(args.jobs, multiprocessing.get_context("spawn")) as pool:
-        jobs = {pool.submit(compiled, pairs): pairs for pairs in groups}
+        jobs = {pool.submit(compiled, pairs): ", ".join(solvers_of(pairs)) for pairs in groups}
+        searches = [name for name in solvers_of(sum(groups, []))
+                    if LabelQuadratic in registry.solver(name).needs]
+        if searches:
+            jobs[pool.submit(larger, searches)] = "searches over more labels"
         for job in as_completed(jobs):
-            names = dict.fromkeys(solver for _, solver in jobs[job])
-            say(f"  {job.result():5.1f} s  {', '.join(names)}")
+            say(f"  {job.result():5.1f} s  {jobs[job]}")
     say(f"Done in {time.perf_counter() - started:.0f} s.")
     return DONE
 
@@ -61,15 +64,23 @@ def compiled(pairs: Pairs) -> float:
             for example in registry.formulation(name).examples()[:EXAMPLES]:
                 if solver in fits(example).names:
                     solve(example, solver, seed=0, max_iter=1)
-        for solver in dict.fromkeys(solver for _, solver in pairs):
-            search_in_all_precisions(registry.solver(solver)())
     return time.perf_counter() - started
 
 
-def search_in_all_precisions(solver: Solver) -> None:
-    """Compile a search over labels for W and for a factor of W, single and double."""
-    if LabelQuadratic in solver.needs:
-        for dtype in PRECISIONS:
-            for toy in (toy_problem(dtype), toy_factor(dtype)):
-                if solver.refuses(toy) is None:
-                    solver.prepare(toy)
+def larger(searches: list[str]) -> float:
+    """Compile what searches run where samples are many: in single precision, and on a factor."""
+    started = time.perf_counter()
+    vast = LabelQuadratic(LowRank(np.ones((DENSE_LIMIT + 1, 1))), k=2)
+    for solver in (registry.solver(name)() for name in searches):
+        toys = [toy_problem(np.float32)]
+        if solver.refuses(vast) is None:  # it need not make a factor dense
+            toys += [toy_factor(np.float32), toy_factor(np.float64)]
+        for toy in toys:
+            if solver.refuses(toy) is None:
+                solver.prepare(toy)
+    return time.perf_counter() - started
+
+
+def solvers_of(pairs: Pairs) -> list[str]:
+    """The solvers, each once."""
+    return list(dict.fromkeys(solver for _, solver in pairs))

@@ -10,7 +10,6 @@ from oracle import (
     PAIRS,
     PROBLEMS,
     RELAXATIONS,
-    SEEDS,
     SHORT,
     SOLVERS,
     TIGHT,
@@ -59,13 +58,14 @@ def test_every_solver_fits_some_example():
     assert {s for _, s in PAIRS} == set(SOLVERS)
 
 
+@pytest.mark.parametrize("seeds", [(0, 1), pytest.param((2,), marks=pytest.mark.slow)], ids=str)
 @pairs()
-def test_sandwich(problem, solver):
+def test_sandwich(problem, solver, seeds):
     f = PROBLEMS[problem]
     if problem in RELAXATIONS:
         check_relaxed(problem, solver)
         return
-    for seed in SEEDS:
+    for seed in seeds:
         result = solved(problem, solver, seed)
         assert result.violation <= (0.0 if problem in LABEL_PROBLEMS else 1e-12)
         assert result.objective == f.objective(result.point)

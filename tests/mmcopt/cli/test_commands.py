@@ -1,6 +1,5 @@
 """The command line, in process and once as a process: output, words of errors, exit codes."""
 
-import itertools
 import json
 import subprocess
 import sys
@@ -35,23 +34,26 @@ def test_warmup_takes_a_step_with_every_solver(monkeypatch):
             s for f in kind.examples() for s in mm.fits(f).names} - {"Conic"}
 
 
-def test_warmup_compiles_searches_for_all_precisions_and_forms(monkeypatch):
+def test_warmup_compiles_searches_over_many_samples(monkeypatch):
     prepared = []
-    monkeypatch.setattr(warmup, "solve", lambda *_, **__: None)
-    monkeypatch.setattr(Annealing, "prepare", lambda self, lq: prepared.append(
-        (lq.dtype, lq.matrix.is_dense)))
-    warmup.compiled([("LeastSquares", "Annealing"), ("Diffrac", "Annealing")])
-    assert sorted(prepared, key=str) == sorted(itertools.product((np.float32, np.float64), (
-        False, True)), key=str)
+    for solver in (Annealing, Tabu):
+        monkeypatch.setattr(solver, "prepare", lambda self, lq: prepared.append(
+            (type(self), lq.dtype, lq.matrix.is_dense)))
+    warmup.larger(["Annealing", "Tabu"])
+    assert prepared == [(Annealing, np.float32, True), (Annealing, np.float32, False),
+                        (Annealing, np.float64, False), (Tabu, np.float32, True)]
 
 
 def test_warmup_shares_the_work_out(monkeypatch, capsys):
     monkeypatch.setattr(warmup, "ProcessPoolExecutor", lambda jobs, _: ThreadPoolExecutor(jobs))
     monkeypatch.setattr(warmup, "compiled", lambda pairs: float(len(pairs)))
+    monkeypatch.setattr(warmup, "larger", lambda searches: float(len(searches)))
     assert main(["warmup", "cpm3c", "LinearizedCPM3C", "Hypersphere", "--jobs", "3"]) == 0
     lines = sorted(capsys.readouterr().out.splitlines()[1:-1])
     assert lines == ["    1.0 s  Libsvm", "    1.0 s  MarginTree",
                      "    5.0 s  Alternating, CuttingPlane, MarginSearch, SGD"]
+    assert main(["warmup", "LeastSquares"]) == 0
+    assert "11.0 s  searches over more labels" in capsys.readouterr().out
     assert main(["warmup", "--jobs", "0"]) == 2 and "--jobs" in capsys.readouterr().err
     assert main(["warmup", "Nothing"]) == 2 and "Nothing" in capsys.readouterr().err
 
