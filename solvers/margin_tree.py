@@ -133,9 +133,13 @@ class MarginTree(Solver):
         if init is not None:
             T = self.scores(f, init)
             self._improve(tree, T[:, 0] - T[:, 1], EXACT)
+        begun: set[bytes] = set()  # labels, the first sample on the positive side
         for _ in range(self.starts):
-            draws = [X @ rng.standard_normal(X.shape[1]) for X in tree.rows]
-            self._improve(tree, np.sum(draws, axis=0), ROUGH)
+            scores = np.sum([X @ rng.standard_normal(X.shape[1]) for X in tree.rows], axis=0)
+            sides = ((scores >= 0.0) == (scores[0] >= 0.0)).tobytes()
+            if sides not in begun:
+                begun.add(sides)
+                self._improve(tree, scores, ROUGH)
         self._improve(tree, np.tensordot(tree.weight, tree.plain, 1) @ tree.u, EXACT)
         return self._progress(f, tree)
 
