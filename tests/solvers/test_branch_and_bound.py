@@ -109,8 +109,8 @@ def test_decisions_that_contradict_one_another_leave_nothing():
         lift_of(decided(lq, [(0, 1, False), (1, 2, False), (0, 2, False)]))
 
 
-@pytest.mark.parametrize("k", [2, 3])
-@pytest.mark.parametrize("same", [True, False])
+@pytest.mark.parametrize("k, same", [
+    (2, True), (3, True), (2, False), pytest.param(3, False, marks=pytest.mark.slow)])
 def test_children_begin_near_the_bound_of_their_parent(k, same):
     X, _ = mm.datasets.load("iris")
     lq = LeastSquares(X[::6], k, kernel=WIDE, lam=0.1).offer(LabelQuadratic)

@@ -79,7 +79,7 @@ def judge(seed):
     assert seed % 5 or result.verify()
 
 
-@pytest.mark.parametrize("part", parts(15, 3))
+@pytest.mark.parametrize("part", parts(15, 1))
 def test_it_proves_the_least_of_all_labelings(part):
     for seed in range(4 * part, 4 * part + 4):
         judge(seed)

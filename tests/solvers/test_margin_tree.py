@@ -87,7 +87,7 @@ def judge(seed):
     return int((proof.tree.final[proof.tree.closed >= 0] != 0).all(axis=1).sum())
 
 
-@pytest.mark.parametrize("part", parts(20, 3))
+@pytest.mark.parametrize("part", parts(20, 1))
 def test_it_proves_the_least_of_all_labelings(part):
     full = [judge(seed) for seed in range(10 * part, 10 * part + 10)]
     assert sum(full) >= 5  # nodes of which no label is free are among them

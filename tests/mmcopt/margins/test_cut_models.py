@@ -68,7 +68,7 @@ def test_the_two_largest_of_each_row():
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
-@pytest.mark.parametrize("k", [2, 3, 4])
+@pytest.mark.parametrize("k", [2, 3, pytest.param(4, marks=pytest.mark.slow)])
 def test_pair_cuts_hold_everywhere_and_are_exact_where_made(k, loss):
     for seed in range(DRAWS):
         f, rng = draw(seed, k)

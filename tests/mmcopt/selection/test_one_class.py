@@ -31,8 +31,9 @@ def test_documented_settings_without_labels(shared_data, name, least):
     assert ari(y, clusters.labels) >= least
 
 
-@pytest.mark.parametrize("name, k, least", [("spiral", 3, 1.0), ("compound", 6, 0.75),
-                                            ("breast_wbc", 2, 0.8)])
+@pytest.mark.parametrize("name, k, least", [
+    ("spiral", 3, 1.0), ("breast_wbc", 2, 0.8),
+    pytest.param("compound", 6, 0.75, marks=pytest.mark.slow)])
 def test_documented_settings_with_the_number_given(shared_data, name, k, least):
     X, y = shared_data(name)
     result, clusters = given_number(X, k)
