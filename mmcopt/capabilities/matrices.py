@@ -112,9 +112,11 @@ class Dense(Symmetric):
 
     def _base(self) -> Floats:
         """The entries in the precision they came in, whatever copies there are by now."""
-        if not self._copies and self._build is not None:
+        build = self._build
+        if not self._copies and build is not None:
             with same_threads(self.n):
-                self._keep(self._build())
+                self._keep(build())
+            self._build = None  # it refers to what keeps this
         return self._copies[self._own]
 
     def dense(self, dtype: Any = np.float64) -> Floats:

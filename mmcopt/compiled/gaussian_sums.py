@@ -117,17 +117,6 @@ def gaussian_sums(XT: F, centres: F, a: F, gamma: float, out: F) -> None:
 
 
 @vector
-def gathered(rows: F, slots: N, index: N) -> F:
-    """rows[slots][:, index] without the copy between."""
-    out = np.empty((slots.size, index.size))
-    for i in range(slots.size):
-        row, part = rows[slots[i]], out[i]
-        for j in range(index.size):
-            part[j] = row[index[j]]
-    return out
-
-
-@vector
 def combined(rows: F, slots: N, a: F) -> F:
     """sum_i a_i rows[slots_i], added up in the order of i."""
     n = rows.shape[1]

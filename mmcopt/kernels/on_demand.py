@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, overload
 
 import numpy as np
@@ -95,11 +96,12 @@ class KernelRows:
 
     def _keep_none(self) -> None:
         self._lock = threading.Lock()
-        self._rows, self._count = np.empty((0, self.n)), 0
-        self._slot = np.empty(0, dtype=np.int64)  # where the row of a sample is kept, or -1
+        self._readers = 0  # of rows that are kept
+        self._rows = np.empty((0, self.n))
+        self._slot = self._free = np.empty(0, dtype=np.int64)  # of samples, or -1; of no sample
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = ("_lock", "_rows", "_count", "_slot")
+        kept = ("_lock", "_readers", "_rows", "_slot", "_free")
         return {name: value for name, value in self.__dict__.items() if name not in kept}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -147,27 +149,31 @@ class KernelRows:
             return False
         return self.gaussian is None or self.gaussian.XT.shape[0] > CHEAP
 
-    def kept(self, index: Ints) -> tuple[Floats, Ints] | None:
-        """Rows that are kept, and where those of some samples stand; None if that is too much.
-
-        Nothing that was handed out is written over: where there is no room a new store begins.
-        """
-        most = int(HELD / (8.0 * self.n))
+    @contextmanager
+    def kept(self, index: Ints) -> Iterator[tuple[Floats, Ints] | None]:
+        """Rows that are kept, and where those of some samples stand; None if that is too much."""
+        most = min(self.n, int(HELD / (8.0 * self.n)))
         if len(index) > most:
-            return None
+            yield None
+            return
         with self._lock:
             if not len(self._slot):
+                self._rows, self._free = np.empty((most, self.n)), np.arange(most)
                 self._slot = np.full(self.n, -1, dtype=np.int64)
             new = index[self._slot[index] < 0]
         rows = self._one_by_one(new)  # by several threads, it may be: they are the same
         with self._lock:
-            missing = self._slot[index] < 0
-            if missing.sum() > len(new) or not np.isin(index[missing], new).all():
-                old = None  # another thread has begun a new store
-            else:
-                self._add(index, new, rows, most)
-                old = self._rows, np.asarray(self._slot[index])
-        return (self._one_by_one(index), np.arange(len(index))) if old is None else old
+            missing = index[self._slot[index] < 0]
+            found = None
+            if np.isin(missing, new).all():  # another thread has not made room meanwhile
+                self._add(index, new, rows)
+                found = self._rows, np.asarray(self._slot[index])
+            self._readers += 1
+        try:
+            yield (self._one_by_one(index), np.arange(len(index))) if found is None else found
+        finally:
+            with self._lock:
+                self._readers -= 1
 
     def _one_by_one(self, index: Ints) -> Floats:
         """Rows that depend on nothing but their sample.
@@ -189,32 +195,23 @@ class KernelRows:
             out[mine] = self.rows(filled)[place[mine]]
         return out
 
-    def _add(self, index: Ints, new: Ints, rows: Floats, most: int) -> None:
-        """Keep new rows; where they do not fit beside the others, with those of ``index`` alone."""
+    def _add(self, index: Ints, new: Ints, rows: Floats) -> None:
+        """Keep new rows; where there is no room, beside those of ``index`` alone."""
         fresh = self._slot[new] < 0
-        new, rows = new[fresh], rows[fresh]
-        if self._count + len(new) > most:
-            held = index[self._slot[index] >= 0]
-            store = np.empty((min(most, max(len(index), 64)), self.n))
-            store[:len(held)] = self._rows[self._slot[held]]
-            self._slot = np.full(self.n, -1, dtype=np.int64)
-            self._slot[held], self._rows, self._count = np.arange(len(held)), store, len(held)
-        elif self._count + len(new) > len(self._rows):
-            room = min(most, max(2 * len(self._rows), self._count + len(new), 64))
-            store = np.empty((room, self.n))
-            store[:self._count] = self._rows[:self._count]
-            self._rows = store
-        self._rows[self._count:self._count + len(new)] = rows
-        self._slot[new] = np.arange(self._count, self._count + len(new))
-        self._count += len(new)
+        if not fresh.all():  # another thread was faster
+            new, rows = new[fresh], rows[fresh]
+        if len(new) > len(self._free):
+            if self._readers:  # of rows that will be written over
+                self._rows = self._rows.copy()
+            held = self._slot[index]
+            self._slot[~np.isin(self._slot, held[held >= 0])] = -1
+            self._free = np.setdiff1d(np.arange(len(self._rows)), held)
+        taken, self._free = self._free[:len(new)], self._free[len(new):]
+        self._rows[taken] = rows
+        self._slot[new] = taken
 
     def among(self, index: Ints) -> Floats:
-        """The kernel between some of the training rows."""
-        found = self.kept(index) if self.dear else None
-        if found is not None:  # whole rows: the others will be asked for as well
-            from mmcopt.compiled.gaussian_sums import gathered
-
-            return np.asarray(gathered(*found, index))
+        """The kernel between some of the training rows: the same bits, whatever rows are kept."""
         if self.gaussian is not None or self.features is not None:
             part = self.subset(index)
             return part.rows(np.arange(len(index)))
@@ -232,11 +229,12 @@ class KernelRows:
         used = np.flatnonzero(a)
         if self.features is not None:
             return np.asarray(self.features @ (a @ self.features))
-        found = self.kept(used) if self.dear else None
-        if found is not None:
+        if self.dear:
             from mmcopt.compiled.gaussian_sums import combined
 
-            return np.asarray(combined(*found, a[used]))
+            with self.kept(used) as found:
+                if found is not None:
+                    return np.asarray(combined(*found, a[used]))
         out, chunk = np.zeros(self.n), max(1, PATIENCE // self.n)
         for s in range(0, len(used), chunk):
             if until is not None and until():

@@ -10,7 +10,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from mmcopt.tolerances import LOST
 from mmcopt.types import Floats, Ints, Labels, Samples
 
 C = TypeVar("C", bound=Capability)
+_keeping = threading.Lock()
 # What is done with a problem is done by functions.
 VERBS = {"solve": "solve(problem)", "fit": "solve(problem)", "minimize": "solve(problem)",
          "certify": "certify(problem, labels)", "evaluate": "evaluate(problem, labels)",
@@ -54,14 +55,15 @@ def cached(method: Callable[[Any], Any]) -> Any:
 
     Of threads that compute it at the same time the first is believed by all.
     """
-    name = method.__name__
+    name, missing = method.__name__, object()
 
     def get(self: Formulation) -> Any:
-        if name not in self._cache:
+        value = self._cache.get(name, missing)
+        if value is missing:
             with same_threads(getattr(self, "n", 0)):
-                value = method(self)
+                value = method(self._keeper)
             return self._cache.setdefault(name, value)
-        return self._cache[name]
+        return value
 
     return property(get, doc=method.__doc__)
 
@@ -73,7 +75,7 @@ def _once(offer: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     def remembered(self: Formulation, kind: Any) -> Any:
         offers = self._cache.setdefault("offers", {})
         if (offer, kind) not in offers:  # whichever thread was first
-            return offers.setdefault((offer, kind), offer(self, kind))
+            return offers.setdefault((offer, kind), offer(self._keeper, kind))
         return offers[offer, kind]
 
     return remembered
@@ -129,8 +131,29 @@ class Formulation(ABC):
         hint = f"; write mmcopt.{VERBS[name]}" if name in VERBS else ""
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{hint}")
 
+    @property
+    def _keeper(self) -> Self:
+        """Another object of the same attributes: it makes what is kept, which refers to it alone.
+
+        So nothing that is kept refers to this one, which goes, and takes all of it along, as soon
+        as nobody holds it: matrices are too large to wait for the next collection of cycles.
+        """
+        mine = vars(self)
+        if "_keeper" not in mine:
+            with _keeping:
+                if "_keeper" not in mine:
+                    other = object.__new__(type(self))
+                    object.__setattr__(other, "__dict__", mine)
+                    mine["_keeper"] = other
+        return cast(Self, mine["_keeper"])
+
+    def __del__(self) -> None:
+        mine = vars(self)
+        mine.pop("_keeper", None)
+        mine.get("_cache", {}).clear()
+
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k != "_cache"}
+        return {k: v for k, v in self.__dict__.items() if k not in ("_cache", "_keeper")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in state.items():

@@ -1,7 +1,10 @@
 """`Formulation`: frozen, replaceable, printed as mathematics, and told apart by fingerprints."""
 
+import gc
 import hashlib
 import pickle
+import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -9,6 +12,7 @@ import scipy.sparse as sp
 
 import mmcopt as mm
 from mmcopt import registry
+from mmcopt.capabilities import LabelQuadratic
 from mmcopt.constraints import Known, MustLink, Sizes
 from mmcopt.errors import IncompatibleError, ParameterError
 from mmcopt.formulations import LeastSquares
@@ -237,3 +241,42 @@ def test_clusters_are_those_of_the_offer_where_a_problem_names_none(graph):
 class _Asks(_Graph):
     def offer(self, kind):
         return mm.LabelQuadratic(self.A, k=self.n_clusters)
+
+
+# ---------------------------------------------------------------- what is kept
+
+
+@pytest.mark.filterwarnings("ignore:.*(lost all samples|has collapsed)")
+@pytest.mark.parametrize("name", registry.formulations())
+def test_a_problem_goes_with_the_last_that_holds_it(name):
+    gc.collect()
+    gc.disable()  # matrices must not wait for it
+    try:
+        f = registry.formulation(name).examples()[0]
+        result = mm.solve(f, seed=0, max_iter=2)
+        problem, fitted = weakref.ref(f), weakref.ref(f._keeper)
+        del f, result
+        assert problem() is None and fitted() is None
+    finally:
+        gc.enable()
+
+
+def test_an_offer_outlives_its_problem():
+    f = LeastSquares(X, 3)
+    value, kept = f.objective(np.arange(30) % 3), f.offer(LabelQuadratic)
+    alone = LeastSquares(X, 3).offer(LabelQuadratic)
+    assert kept is f.offer(LabelQuadratic)
+    assert alone.value(np.arange(30) % 3) == value and alone.kernel() is not None
+
+
+def test_all_threads_share_one_keeper():
+    for _ in range(20):
+        f, seen = LeastSquares(X, 3), []
+        threads = [threading.Thread(target=lambda f=f, seen=seen: seen.append((f._keeper, f.K)))
+                   for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len({id(keeper) for keeper, _ in seen}) == 1 == len({id(K) for _, K in seen})
+        assert f._keeper._keeper is f._keeper and f.K is seen[0][1]
