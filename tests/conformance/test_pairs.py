@@ -136,7 +136,7 @@ def test_results_verify_and_mean_the_same_for_every_solver(problem, solver):
     caution = result.formulation.caution(result.point)
     assert caution is None or problem in CLUSTERINGS
     assert result.message == result.status.value + (f"; {caution}" if caution else "")
-    assert (result.status is Status.CERTIFIED) == (result.gap is not None and gap <= 1e-4)
+    assert (result.status is Status.CERTIFIED) == (result.gap is not None and 0.0 <= gap <= 1e-4)
     assert result.solver.startswith(solver)
     assert result.certificate.fingerprint == result.formulation.fingerprint
     rows = result.history
