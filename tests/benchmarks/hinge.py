@@ -419,8 +419,9 @@ def kmeans():
                     for s in range(7)]
             print(f"{name:14} n = {len(X):5} k = {k} {'from k-means' if start else 'random':12} "
                   f"{solver:12}: {1e3 * np.median(ours):7.2f} ms (of 7 seeds; "
-                  f"{1e3 * min(ours):.2f} to {1e3 * max(ours):.2f}); KMeans(10) {1e3 * theirs[0]:7.2f}, ratio "
-                  f"{np.median(ours) / theirs[0]:.2f}; KMeans(1) {1e3 * theirs[1]:.2f}", flush=True)
+                  f"{1e3 * min(ours):.2f} to {1e3 * max(ours):.2f}); "
+                  f"KMeans(10) {1e3 * theirs[0]:7.2f}, ratio {np.median(ours) / theirs[0]:.2f}; "
+                  f"KMeans(1) {1e3 * theirs[1]:.2f}", flush=True)
 
 
 def scale():
