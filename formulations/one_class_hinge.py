@@ -102,7 +102,11 @@ class OneClassHinge(KernelDomain):
                 f"of at most {most:.2g}")
 
     def labels(self, point: Floats) -> Ints:
-        return (self.scores(point) >= 1.0).astype(np.int64)
+        return (self.scores(point) >= self._edge(point)).astype(np.int64)
+
+    def _edge(self, point: Floats) -> float:
+        """Where the domain ends: at 1 but for rounding, as the samples that carry it lie there."""
+        return 1.0 - float(self.blur * np.abs(self._point(point)).sum())
 
     def agrees(self, point: Floats, labels: Ints) -> bool:
         """Whether labels are those of a point; on the edge of the domain rounding may decide."""
@@ -112,8 +116,7 @@ class OneClassHinge(KernelDomain):
                 value: float | None = None) -> str | None:
         """An empty domain, and the smallest C that gives another."""
         a, top = self._point(point), float(self.scores(point).max())
-        edge = 1.0 - self.blur * float(np.abs(a).sum())
-        if top >= edge or not a.any():  # w = 0 is where a solver was stopped before it began
+        if top >= self._edge(a) or not a.any():  # w = 0 is where a solver was stopped at once
             return None
         if self.n > LARGE and not np.allclose(a, self.upper, rtol=1e-9, atol=0.0):
             return ("no sample is inside the domain; problem.c_min() computes the C above which "
