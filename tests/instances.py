@@ -18,7 +18,7 @@ from mmcopt.formulations import LeastSquares
 from mmcopt.kernels import Cosine, Gaussian, Laplacian, Linear, Polynomial
 
 INSTANCES = 240  # drawn in all
-FIRST = 60  # of them, drawn by the ordinary tests; the others by slow ones
+FIRST = 48  # of them, drawn by the ordinary tests; the others by slow ones
 COUNTS = [FIRST, pytest.param(INSTANCES, marks=pytest.mark.slow)]
 
 

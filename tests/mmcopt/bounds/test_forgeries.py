@@ -260,9 +260,9 @@ def truths(r, whole, best):
     return wrong
 
 
-# A result has hundreds of places; one kind of certificate in six is forged in the ordinary tests.
+# A result has hundreds of places; one kind of certificate in eight is forged in the ordinary tests.
 SOME_NOW = pytest.mark.parametrize("name", [
-    pytest.param(name, marks=pytest.mark.slow if i % 6 else ()) for i, name in enumerate(MAKERS)])
+    pytest.param(name, marks=pytest.mark.slow if i % 8 else ()) for i, name in enumerate(MAKERS)])
 
 
 @SOME_NOW

@@ -56,19 +56,19 @@ def test_few_labelings_are_all_tried():
 
 def test_better_labels_are_offered_or_adopted():
     labels = np.arange(60) % 2
-    asked = mm.certify(PROBLEM, labels, time_limit=1)
+    asked = mm.certify(PROBLEM, labels, time_limit=0.5)
     assert asked.objective == PROBLEM.objective(labels)
     assert asked.incumbent.objective < asked.objective
     assert asked.incumbent.verify() and asked.verify()
     assert "result.incumbent" in asked.message
     assert asked.lower_bound <= asked.incumbent.objective
-    adopted = mm.certify(PROBLEM, np.where(labels, "b", "a"), time_limit=1, improve=True)
+    adopted = mm.certify(PROBLEM, np.where(labels, "b", "a"), time_limit=0.5, improve=True)
     assert adopted.objective == asked.incumbent.objective
     assert set(adopted.labels) == {"a", "b"} and "adopted" in adopted.message
 
 
 def test_infeasible_labels_get_a_bound_and_no_gap():
-    result = mm.certify(PROBLEM, np.zeros(60, int), time_limit=1)
+    result = mm.certify(PROBLEM, np.zeros(60, int), time_limit=0.5)
     assert result.gap is None and result.lower_bound > 1.4
     assert result.incumbent.feasible and result.verify()
 
