@@ -24,6 +24,7 @@ def beside(tmp_path_factory):
     return path
 
 
+@pytest.mark.as_given
 @pytest.mark.parametrize("path", SAVED, ids=lambda path: path.stem)
 def test_results_of_earlier_versions_load_and_verify(path):
     report = mm.load(path).verify()
@@ -37,6 +38,7 @@ def test_better_labels_are_saved_with_the_result(beside):
     assert dataclasses.replace(back, incumbent=back).verify().checks[-3].ok is False
 
 
+@pytest.mark.as_given
 @pytest.mark.parametrize("path", SAVED, ids=lambda path: path.stem)
 def test_edited_descriptions_are_refused_in_a_sentence(path, tmp_path):
     outcomes, wrong = edits.tried(path, tmp_path / "edited.npz", every=61)
@@ -49,6 +51,7 @@ def test_an_edited_file_with_better_labels_claims_no_more(beside, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.as_given
 @pytest.mark.parametrize("path", SAVED, ids=lambda path: path.stem)
 def test_every_edit_of_a_description(path, tmp_path):
     outcomes, wrong = edits.tried(path, tmp_path / "edited.npz")
