@@ -23,13 +23,12 @@ LEAST_VIOLATION = 2e-3  # violations of triangles below this are not cut off
 
 @dataclass
 class _Dual:
-    """Shares a / n, the duals z of Y and their space; the smoothing, X, and what is best."""
+    """Shares a / n, the weight t of the balance, the duals z of Y; smoothing, X, what is best."""
 
     a: Floats
+    t: float
     z: Floats
     space: DualSpace
-    t: float
-    Q: Floats
     alpha: float
     X: Floats
     bound: float = -np.inf
@@ -39,13 +38,14 @@ class _Dual:
 
 @dataclass(frozen=True, kw_only=True)
 class JointDual(Solver):
-    """Maximise ``mean a - max_Y <Q o aa', Y>`` over a and the duals of Y, smoothed, with triangles.
+    """Maximise ``mean a - q t - max_Y <Q(t) o aa', Y>`` over a, t and the duals of Y, smoothed.
 
-    The maximum over psd Y of diagonal 1 is replaced as in `RegularizedDual`; as the largest of
-    convex quadratics of a it is convex in a too, so L-BFGS-B takes all duals together, at one
-    eigenvalue decomposition of order n an evaluation. It begins at the optimum of the lifted
-    margin, whose bound it thus never falls below, and keeps that one's weight of the balance. A
-    step is one value of the smoothing and, with cuts, a separation.
+    The maximum over psd Y of diagonal 1 is replaced as in `RegularizedDual`. With ``Q(t) = X (c I +
+    t ss')^-1 X' / (4n^2)`` it is the largest of quadratics over matrices that are linear in t, so
+    convex in a and t together, and L-BFGS-B takes all duals at once, at one eigenvalue
+    decomposition of order n an evaluation. It begins at the optimum of the lifted margin, whose
+    bound it thus never falls below. A step is one value of the smoothing and, with cuts, a
+    separation of triangles.
 
     Examples
     --------
@@ -79,13 +79,12 @@ class JointDual(Solver):
         u = np.where(a < 1.0, a / 2.0, 0.25 / np.maximum(g, 0.5)) / joint.n
         z = space.pack({"u": u})
         norm = float(np.linalg.norm(lift.R))
-        state = _Dual(a / joint.n, z, space, t, joint.kernel(t), self.start * norm / joint.n,
-                      np.eye(joint.n))
+        state = _Dual(a / joint.n, t, z, space, self.start * norm / joint.n, np.eye(joint.n))
         return self._progress(f, joint, state, norm)
 
     def step(self, f: Any, state: _Dual, rng: np.random.Generator) -> Progress:
         joint, before = f.offer(JointLift), state.bound
-        self._descend(state)
+        self._descend(joint, state)
         lift = joint.at(np.clip(joint.n * state.a, 0.0, 1.0), state.t)
         added = self._recut(lift, state) if joint.cuts else 0
         norm = float(np.linalg.norm(lift.R))
@@ -99,32 +98,41 @@ class JointDual(Solver):
     def outcome(self, f: Any, state: _Dual) -> Status | None:
         return Status.CONVERGED if state.idle >= self.patience else None
 
-    def _descend(self, state: _Dual) -> None:
-        """L-BFGS-B over shares and duals."""
+    def _descend(self, joint: JointLift, state: _Dual) -> None:
+        """L-BFGS-B over shares, what the balance costs where that is anything, and duals."""
         from scipy.optimize import minimize
 
-        n, space = len(state.a), state.space
-        rho = float(n)
+        n, space, q = joint.n, state.space, joint.margin.square
+        rho, Q = float(n), joint.kernel(state.t)
+        free = int(joint.margin.balanced and not joint.margin.level)  # or t is as it is
 
         def value(v: Floats) -> tuple[float, Floats]:
-            a, z = n * v[:n], v[n:]
-            C = state.Q * np.outer(a, a) - space.slack(z)
+            nonlocal Q
+            a, price, z = n * v[:n], v[n:n + free], v[n + free:]
+            if free:
+                Q = joint.kernel(float(price[0]) / q)
+            C = Q * np.outer(a, a) - space.slack(z)
             w, V = positive_part(C)
             V = V * np.sqrt(w / state.alpha).astype(V.dtype)
             X = np.asarray(V @ V.T, dtype=np.float64)
             state.X = X
             smooth = float(w @ w) / (2 * state.alpha) + state.alpha * rho**2 / 2
-            slope = n * (2.0 * ((X * state.Q) @ a) - 1.0 / n)
+            slope = n * (2.0 * ((X * Q) @ a) - 1.0 / n)
+            fall = [1.0 - joint.fall(a, float(price[0]) / q, X) / q] if free else []
             rest = space.linear - space.rows_of(X)
-            return smooth + float(space.linear @ z) - float(a.mean()), np.append(slope, rest)
+            found = smooth + float(space.linear @ z) - float(a.mean()) + float(price.sum())
+            return found, np.concatenate([slope, fall, rest])
 
-        bounds = [(0.0, 1.0 / n)] * n + list(zip(space.low, space.high, strict=True))
-        found = minimize(value, np.append(state.a, state.z), jac=True, method="L-BFGS-B",
-                         bounds=bounds, callback=_stop,
+        bounds = [(0.0, 1.0 / n)] * n + [(0.0, 1.0)] * free \
+            + list(zip(space.low, space.high, strict=True))
+        begin = np.concatenate([state.a, [q * state.t] * free, state.z])
+        found = minimize(value, begin, jac=True, method="L-BFGS-B", bounds=bounds, callback=_stop,
                          options={"maxfun": self.evaluations, "maxcor": 15, "ftol": 0.0,
                                   "gtol": 1e-12})
         value(found.x)  # X of where it ended
-        state.a, state.z = found.x[:n], found.x[n:]
+        state.a, state.z = found.x[:n], found.x[n + free:]
+        if free:
+            state.t = float(found.x[n]) / q
 
     def _recut(self, lift: Lift, state: _Dual) -> int:
         """Drop cuts whose multiplier is 0, add violated ones; the number added."""

@@ -17,7 +17,7 @@ import mmcopt as mm
 from mmcopt import registry
 from mmcopt.bounds import certificates
 from mmcopt.bounds.relaxation import Relaxation
-from mmcopt.capabilities import LabelQuadratic
+from mmcopt.capabilities import CutRisk, LabelQuadratic
 from mmcopt.errors import ParameterError
 
 EXACT = {"BruteForce", "Memetic", "BranchAndBound"}  # must find the optimum of every tiny instance
@@ -53,10 +53,11 @@ RAW = [mm.solvers.Shaking(polish=False), mm.solvers.SteepestDescent(swaps=False)
        mm.solvers.Tabu(polish=False)]
 
 
-def pairs():
-    """Every fitting pair; those of the later examples of costly problems are slow."""
+def pairs(problems=PROBLEMS):
+    """Every fitting pair of these; those of the later examples of costly problems are slow."""
     return pytest.mark.parametrize("problem, solver", [
-        pytest.param(p, s, marks=pytest.mark.slow if p in LATER else ()) for p, s in PAIRS])
+        pytest.param(p, s, marks=pytest.mark.slow if p in LATER else ())
+        for p, s in PAIRS if p in problems])
 
 
 def relaxations():
@@ -89,13 +90,14 @@ def assert_feasible(result):
 
 
 def point_of(f, labels):
-    """A point of the relaxed problem with these labels: themselves, or the scores of their fit."""
+    """A point of the relaxed problem with these labels: themselves, or with their best weights."""
     if f.problem.offer(LabelQuadratic) is not None:
         return labels
     convex = restricted(f.problem, labels)
     if convex is None:
         return f.problem.from_labels(labels)
-    return mm.solve(convex, mm.solvers.CuttingPlane(epsilon=1e-9)).point
+    W = mm.solve(convex, mm.solvers.CuttingPlane(epsilon=1e-9)).point
+    return f.problem.offer(CutRisk).point(W, labels)
 
 
 @functools.cache

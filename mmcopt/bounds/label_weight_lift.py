@@ -45,6 +45,12 @@ class JointLift(Capability):
             K = K - t / (c + t * max(float(k.sum()), 0.0)) * np.outer(k, k)
         return np.asarray(K / (4.0 * c * self.n**2))
 
+    def fall(self, a: Floats, t: float, Y: Floats) -> float:
+        """How fast <Q o aa', Y> falls in t."""
+        c, k = self.margin.c, self.margin.K.sum(axis=1)
+        ak = a * k
+        return float(ak @ Y @ ak) / (4.0 * self.n**2 * (c + t * max(float(k.sum()), 0.0)) ** 2)
+
     def at(self, a: Floats, t: float) -> Lift:
         """The lift over Y for given a and t."""
         n, none = self.n, np.empty(0)

@@ -17,7 +17,6 @@ from mmcopt.linalg import UNIT, largest_eigenvalue, proved_psd_shift
 from mmcopt.types import Floats
 
 BLOCK = 1000  # rows of sparse features that are dense at a time
-FAR = 1e5  # weight of a balance of 0 in units of c over the square of all features
 THIN = 1e-9  # of the largest eigenvalue of K, up to which points over samples leave one out
 FLAT = 1e-9  # length of the sum of all features, relative to the sum of theirs, that counts as 0
 
@@ -77,8 +76,13 @@ class MarginLift(Capability):
 
     @property
     def far(self) -> float:
-        """A weight for a balance of 0, whose best one is infinite."""
-        return FAR * self.c / max(float(self.total @ self.total), 1e-300)
+        """A weight for a balance of 0, whose best one is infinite.
+
+        In units of c over the square of all features, what a finite one loses falls with it, and
+        what rounding takes grows: they are alike at the root of what one rounding is to all.
+        """
+        units = math.sqrt(1.0 / (4 * (self.n + self.features.d) * UNIT))
+        return units * self.c / max(float(self.total @ self.total), 1e-300)
 
     @functools.cached_property
     def _spectrum(self) -> tuple[Floats, Floats]:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import mmcopt as mm
+from mmcopt.bounds.label_weight_lift import JointLift
 from mmcopt.formulations import CPM3C
 from mmcopt.solvers import JointDual
 
@@ -24,6 +25,22 @@ def test_with_triangles_it_is_near_the_conic_optimum():
     assert own.verify() and own.lower_bound <= conic.objective + 1e-7
     assert conic.lower_bound - own.lower_bound <= 0.05 * (conic.lower_bound - lifted) + 1e-5
     assert np.isfinite(own.history["cuts"]).all() and own.history["cuts"][-1] > 0
+
+
+def test_what_the_balance_costs_is_settled_beside_the_labels():
+    """The best weight of it is another than that of the lifted margin, where it begins."""
+    some = np.random.default_rng(0)
+    rows = some.standard_normal((7, 2)) + 3.0 * (np.arange(7)[:, None] % 2) + 2.0
+    r = CPM3C(rows, 2, beta=0.1, balance=1.0, center=False).relax("joint")
+    conic, own = mm.solve(r, "Conic"), mm.solve(r)
+    first = mm.solve(r.problem.relax("lifted")).certificate.duals["t"]
+    best = conic.certificate.duals["t"]
+    assert own.verify() and own.lower_bound == pytest.approx(conic.lower_bound, rel=5e-4)
+    assert abs(own.certificate.duals["t"] - best) < 0.3 * abs(first - best)
+    joint, step = r.offer(JointLift), 1e-5  # what it goes by
+    Y, a = conic.point, np.asarray(conic.certificate.duals["a"])
+    low, high = (float(np.sum(joint.at(a, best + s).R * Y)) for s in (-step, step))
+    assert joint.fall(a, float(best), Y) == pytest.approx((low - high) / (2 * step), rel=1e-5)
 
 
 def test_hyper_parameters_do_something():
