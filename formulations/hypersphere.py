@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +18,11 @@ from mmcopt.linalg import UNIT
 from mmcopt.modeling import Statement
 from mmcopt.modeling.domain_problem import PLAIN, KernelDomain
 from mmcopt.modeling.formulation import cached
+from mmcopt.tolerances import LOST
 from mmcopt.types import Floats, Ints, Samples
+
+SOME = 200  # samples that show which kernel would do
+DECADES = 40  # by which its width may be smaller
 
 
 class Hypersphere(KernelDomain):
@@ -91,9 +96,24 @@ class Hypersphere(KernelDomain):
         return self.blur * (1.0 + total) ** 2 + 2.0 * (self.n + 8) * UNIT * value
 
     def rough_words(self) -> str:
-        return (f"rounding changes the values of this kernel, which reach "
-                f"{float(np.abs(self.rows.diagonal).max()):.3g}, as much as the square of the "
-                "radius; centre and rescale the data, or give a smaller width")
+        top = float(np.abs(self.rows.diagonal).max())
+        value, least = self.objective(np.full(self.n, 1.0 / self.n)), 4.0 * self.blur / LOST
+        return (f"rounding changes the values of this kernel, which reach {top:.3g}, as much as "
+                f"the square of the radius, which is up to {value:.2g} and would have to be "
+                f"{least:.2g}; {self._safer(least)}")
+
+    def _safer(self, least: float) -> str:
+        """What makes the square of the radius ``least``: of a kernel of distances, a width."""
+        kernel = self.kernel
+        some = self.X[np.random.default_rng(0).permutation(self.n)[:SOME]]
+        for name, factor in (("width", 0.1), ("sigma", 0.1), ("gamma", 10.0)):
+            given = getattr(kernel, name, None)
+            for j in range(DECADES if given is not None else 0):
+                value = float(given) * factor ** (j + 1)
+                K = dataclasses.replace(kernel, **{name: value}).fit(some).matrix()
+                if float(np.diagonal(K).mean() - K.mean()) >= least:
+                    return f"give a {name} of {value:.0e}, or rescale the data"
+        return "centre the data, so that the values are no larger than the squares of distances"
 
     def labels(self, point: Floats) -> Ints:
         return (self.distances(point)[0] <= self.radius(point)).astype(np.int64)
@@ -159,9 +179,12 @@ class Hypersphere(KernelDomain):
     def _program(self, cuts: Any) -> Program:
         import cvxpy as cp
 
+        self.settled(np.full(self.n, 1.0 / self.n))  # or it says what to change
         L, upper = kernel_root(self.rows.fitted), self.upper
+        L = L - L.mean(axis=0)  # spheres move with the data, and grow with it
+        L = L / max(float(np.linalg.norm(L, axis=1).max()), 1e-300)
         b = cp.Variable(self.n, name="b")
-        value = cp.sum_squares(L.T @ b) - self.rows.diagonal @ b
+        value = cp.sum_squares(L.T @ b) - np.square(L).sum(axis=1) @ b
         limits: list[Any] = [b >= 0, b <= upper, cp.sum(b) == 1]
         problem = cp.Problem(cp.Minimize(value), limits)
         return Program(problem, lambda: np.asarray(b.value), lambda: {"b": b.value})

@@ -58,7 +58,7 @@ def test_every_solver_fits_some_example():
     assert {s for _, s in PAIRS} == set(SOLVERS)
 
 
-@pytest.mark.parametrize("seeds", [(0, 1), pytest.param((2,), marks=pytest.mark.slow)], ids=str)
+@pytest.mark.parametrize("seeds", [(0,), pytest.param((1, 2), marks=pytest.mark.slow)], ids=str)
 @pairs([p for p in PROBLEMS if p not in RELAXATIONS])
 def test_sandwich(problem, solver, seeds):
     f = PROBLEMS[problem]

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -105,3 +106,21 @@ def test_decisions_of_any_kernel_are_those_of_the_samples(kernel):
     b /= b.sum()
     wanted = sphere.radius(b) - sphere.distances(b)[0]
     np.testing.assert_allclose(sphere.decision_function(b, CLOUDS), wanted, atol=1e-9)
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(width=1e9), Gaussian(sigma=1e8), Laplacian(gamma=1e-13)],
+                         ids=str)
+def test_a_kernel_as_good_as_constant_is_refused_with_one_that_is_not(kernel):
+    X = Hypersphere.clouds()
+    with pytest.raises(ParameterError, match="reach 1, .* would have to be .*; give a ") as e:
+        mm.solve(Hypersphere(X, kernel=kernel))
+    name, value = re.search(r"give a (\w+) of (\S+),", str(e.value)).groups()
+    assert mm.solve(Hypersphere(X, kernel=type(kernel)(**{name: float(value)}))).verify()
+
+
+@pytest.mark.parametrize("kernel", [Linear(), Polynomial(2), Polynomial(3)], ids=str)
+def test_data_far_from_0_are_solved_as_long_as_rounding_allows_and_then_refused(kernel):
+    X = Hypersphere.clouds()
+    assert mm.solve(Hypersphere(X + 1e3, kernel=kernel)).status is mm.Status.CERTIFIED
+    with pytest.raises(ParameterError, match="the square of the radius, .*; centre the data"):
+        mm.solve(Hypersphere(X + 1e8, kernel=kernel))
