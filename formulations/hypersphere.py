@@ -107,9 +107,9 @@ class Hypersphere(KernelDomain):
         kernel = self.kernel
         some = self.X[np.random.default_rng(0).permutation(self.n)[:SOME]]
         for name, factor in (("width", 0.1), ("sigma", 0.1), ("gamma", 10.0)):
-            given = getattr(kernel, name, None)
-            for j in range(DECADES if given is not None else 0):
-                value = float(given) * factor ** (j + 1)
+            given: float | None = getattr(kernel, name, None)
+            tried = [] if given is None else [given * factor**j for j in range(1, DECADES)]
+            for value in tried:
                 K = dataclasses.replace(kernel, **{name: value}).fit(some).matrix()
                 if float(np.diagonal(K).mean() - K.mean()) >= least:
                     return f"give a {name} of {value:.0e}, or rescale the data"

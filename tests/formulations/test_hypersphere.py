@@ -108,8 +108,8 @@ def test_decisions_of_any_kernel_are_those_of_the_samples(kernel):
     np.testing.assert_allclose(sphere.decision_function(b, CLOUDS), wanted, atol=1e-9)
 
 
-@pytest.mark.parametrize("kernel", [Gaussian(width=1e9), Gaussian(sigma=1e8), Laplacian(gamma=1e-13)],
-                         ids=str)
+@pytest.mark.parametrize("kernel", [Gaussian(width=1e9), Gaussian(sigma=1e8),
+                                    Laplacian(gamma=1e-13)], ids=str)
 def test_a_kernel_as_good_as_constant_is_refused_with_one_that_is_not(kernel):
     X = Hypersphere.clouds()
     with pytest.raises(ParameterError, match="reach 1, .* would have to be .*; give a ") as e:
