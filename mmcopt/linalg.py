@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import sys
 import threading
@@ -15,6 +16,7 @@ from mmcopt.errors import BackendError, DataError
 from mmcopt.types import Floats
 
 UNIT = 2.0**-53  # unit round-off of float64
+EQUAL = 1e-3  # relative gap up to which eigenvalues share a basis
 DENSE = 1500  # rows up to which one eigenvalue to all digits is faster dense than by Lanczos
 ONE_THREAD_SAMPLES = 1500  # up to which threads of BLAS wait for one another more than they work
 LIBRARIES = ("scipy.linalg", "sklearn", "torch", "cvxopt", "scs")  # that bring threads of their own
@@ -200,6 +202,26 @@ def _eigenpair(K: Floats, index: int, vector: bool = False) -> tuple[float, Floa
     except np.linalg.LinAlgError:
         values, vectors = np.linalg.eigh(K)
         return float(values[index]), np.asarray(vectors[:, index])
+
+
+def eigenbasis(K: Floats) -> tuple[Floats, Floats]:
+    """Eigenvalues, rising, and eigenvectors that do not depend on the BLAS that found them.
+
+    Which signs vectors have, and which of all bases those of equal eigenvalues are, is the
+    machine's to choose. Here vectors have positive products with one random vector, and those of
+    eigenvalues equal within `EQUAL` a triangle of products with as many, its diagonal positive:
+    only one basis has. Rounding turns vectors across a wider gap by too little to matter.
+    """
+    w, V = np.linalg.eigh(K)
+    n = len(w)
+    V = V * np.where(np.random.default_rng(0).standard_normal(n) @ V < 0, -1.0, 1.0)
+    apart = np.flatnonzero(np.diff(w) > EQUAL * np.abs(w[1:])) + 1
+    for a, b in itertools.pairwise([0, *apart.tolist(), n]):
+        if b - a > 1:
+            same = np.random.default_rng(1).standard_normal((n, b - a))  # for any group
+            Q, R = np.linalg.qr(V[:, a:b].T @ same)
+            V[:, a:b] = V[:, a:b] @ (Q * np.where(np.diagonal(R) < 0, -1.0, 1.0))
+    return w, V
 
 
 def cholesky_succeeds(A: Floats) -> bool:
