@@ -96,7 +96,7 @@ class MarginSearch(Solver):
     members, the classes of one by the names of the other, or have part of the samples of one
     elsewhere; the search stops after ``patience`` of them without a new best. Within a time limit
     it begins again until the time is up. With a floor on sizes labels move all at once, after every
-    fourth pass.
+    fourth pass, and half of the descents hold theirs until their machine is roughly solved.
 
     It stops earlier where it has nothing to choose from: after thirty starts that all end with the
     same labels, or three by k-means that give what an earlier one gave. Without ``patience`` for
@@ -202,8 +202,12 @@ class MarginSearch(Solver):
         if index < state.starts and self.first == "kmeans":
             return self._by_kmeans(f, state, rng)
         if index < state.starts:
-            y = rng.permutation(n) % k if state.least else rng.integers(0, k, n)
-            return _Run(_at(machine, _spread(y, k), y), sigma)
+            y = rng.integers(0, k, n - k * state.least)
+            if not state.least:
+                return _Run(_at(machine, _spread(y, k), y), sigma)
+            y = rng.permutation(np.append(y, np.repeat(np.arange(k), state.least)))
+            held = index % 2 == 1  # or labels that move all at once miss the smallest basins
+            return _Run(_at(machine, _spread(y, k), y), 1.0 if held else sigma, held=held)
         state.idle += 1
         U, weights = _child(state.members, rng)
         y = np.ascontiguousarray(U.argmax(axis=0))

@@ -293,8 +293,8 @@ def descend(machine: F, at: F, sigma: float, grow: float, free: bool, passes: in
 
     The sigma reached, the objective times n, how many passes, and whether it has ended.
     """
-    quiet, moved, used = 0, 0.0, 0
     several = machine.kernels.shape[0] > 0 or machine.mixed.size > 0
+    quiet, moved, used = 0, np.inf if several else 0.0, 0  # weights are as they were given
     busy = np.empty(at.y.size, np.int64)
     while used < passes:
         flips, count = sweep(machine, at, sigma, free, busy)
