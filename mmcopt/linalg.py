@@ -204,24 +204,28 @@ def _eigenpair(K: Floats, index: int, vector: bool = False) -> tuple[float, Floa
         return float(values[index]), np.asarray(vectors[:, index])
 
 
-def eigenbasis(K: Floats) -> tuple[Floats, Floats]:
-    """Eigenvalues, rising, and eigenvectors that do not depend on the BLAS that found them.
+def roots(K: Floats, keep: Callable[[Floats], Any]) -> tuple[Floats, Floats]:
+    """F and M with ``FF' = K`` and ``KM = F``, over the rising eigenvalues that ``keep`` picks.
 
-    Which signs vectors have, and which of all bases those of equal eigenvalues are, is the
-    machine's to choose. Here vectors have positive products with one random vector, and those of
-    eigenvalues equal within `EQUAL` a triangle of products with as many, its diagonal positive:
-    only one basis has. Rounding turns vectors across a wider gap by too little to matter.
+    They are V w^1/2 and V w^-1/2, turned to where they do not depend on the BLAS that found V: to
+    it is left which signs vectors have, and which of all bases those of equal eigenvalues are. Here
+    vectors have positive products with one random vector, and those of eigenvalues equal within
+    `EQUAL` a triangle of products with as many, its diagonal positive: only one basis has. Rounding
+    turns vectors across a wider gap by too little to matter.
     """
     w, V = np.linalg.eigh(K)
-    n = len(w)
-    V = V * np.where(np.random.default_rng(0).standard_normal(n) @ V < 0, -1.0, 1.0)
-    apart = np.flatnonzero(np.diff(w) > EQUAL * np.abs(w[1:])) + 1
-    for a, b in itertools.pairwise([0, *apart.tolist(), n]):
+    kept = keep(w)
+    w, V = w[kept], V[:, kept]
+    V = V * np.where(np.random.default_rng(0).standard_normal(len(K)) @ V < 0, -1.0, 1.0)
+    F, M = V * np.sqrt(w), V / np.sqrt(w)
+    apart = np.flatnonzero(np.diff(w) > EQUAL * w[1:]) + 1
+    for a, b in itertools.pairwise([0, *apart.tolist(), len(w)]):
         if b - a > 1:
-            same = np.random.default_rng(1).standard_normal((n, b - a))  # for any group
+            same = np.random.default_rng(1).standard_normal((len(K), b - a))  # for any group
             Q, R = np.linalg.qr(V[:, a:b].T @ same)
-            V[:, a:b] = V[:, a:b] @ (Q * np.where(np.diagonal(R) < 0, -1.0, 1.0))
-    return w, V
+            Q *= np.where(np.diagonal(R) < 0, -1.0, 1.0)
+            F[:, a:b], M[:, a:b] = F[:, a:b] @ Q, M[:, a:b] @ Q
+    return F, M
 
 
 def cholesky_succeeds(A: Floats) -> bool:

@@ -18,7 +18,7 @@ from mmcopt.kernels.descriptions import (
     fitted,
 )
 from mmcopt.kernels.fitted import Data, FittedKernel
-from mmcopt.linalg import EQUAL, eigenbasis
+from mmcopt.linalg import EQUAL, roots
 
 Array = NDArray[np.float64]
 
@@ -36,9 +36,8 @@ class _Landmarks(FittedKernel):
         draw = np.random.default_rng(kernel.seed).choice(data.n, kernel.rank, replace=False)
         self._R = np.sort(draw)
         K = self._parts[0]._rows(data.X[self._R], self._R)
-        w, V = eigenbasis((K + K.T) / 2)
-        keep = w > max(w[-1], 0.0) * len(w) * np.finfo(float).eps
-        self._root = V[:, keep] / np.sqrt(w[keep])
+        tiny = len(K) * np.finfo(float).eps
+        self._root = roots((K + K.T) / 2, lambda w: w > max(w[-1], 0.0) * tiny)[1]
 
     def _map(self, A: Any) -> Any:
         return self._parts[0]._rows(A, self._R) @ self._root
@@ -51,15 +50,17 @@ class _Directions(FittedKernel):
     def __init__(self, kernel: Any, data: Data) -> None:
         super().__init__(kernel, data)
         self.psd = self.explicit = True
-        w, V = eigenbasis(self._parts[0].matrix())
-        w, V = np.maximum(w[::-1], 0.0), V[:, ::-1]
-        if not w[0] > 0:
-            raise DataError(f"{data.owner}: pca() needs a kernel of positive trace; check for "
-                            "identical rows.")
-        r = int(np.searchsorted(np.cumsum(w), kernel.share * w.sum() * (1 - 1e-12))) + 1
-        while r < len(w) and w[r] > (1.0 - EQUAL) * w[r - 1] and w[r] > 0.0:  # one basis, whole
-            r += 1
-        self._root = V[:, :r] / np.sqrt(w[:r])
+        def leading(w: Array) -> slice:
+            if not w[-1] > 0:
+                raise DataError(f"{data.owner}: pca() needs a kernel of positive trace; check for "
+                                "identical rows.")
+            w = np.maximum(w[::-1], 0.0)
+            r = int(np.searchsorted(np.cumsum(w), kernel.share * w.sum() * (1 - 1e-12))) + 1
+            while r < len(w) and w[r] > (1.0 - EQUAL) * w[r - 1]:  # equal ones, all or none
+                r += 1
+            return slice(len(w) - r, None)
+
+        self._root = roots(self._parts[0].matrix(), leading)[1][:, ::-1]
 
     def _map(self, A: Any) -> Any:
         return self._parts[0]._rows(A) @ self._root

@@ -16,7 +16,7 @@ import numpy as np
 
 from mmcopt.checks import data_matrix, is_sparse, read_only, require_memory
 from mmcopt.errors import DataError
-from mmcopt.linalg import UNIT, eigenbasis, require_psd
+from mmcopt.linalg import UNIT, require_psd, roots
 from mmcopt.types import Floats
 
 # So few columns at most, of rows of so many bytes at least: products one at a time are faster.
@@ -202,10 +202,7 @@ class KernelFeatures(Features):
             K = fitted.matrix()
             if not fitted.psd:
                 require_psd(K, owner)
-            w, V = eigenbasis(K)  # which points refer to
-            keep = w > max(w[-1], 0.0) * fitted.n * 8 * UNIT
-            root = np.sqrt(w[keep])
-            Phi, self._map = V[:, keep] * root, V[:, keep] / root
+            Phi, self._map = roots(K, lambda w: w > max(w[-1], 0.0) * fitted.n * 8 * UNIT)
         super().__init__(Phi, center=False, normalize=False, owner=owner, bias=bias)
 
     def new(self, X: Any) -> Floats:

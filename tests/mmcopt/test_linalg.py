@@ -117,3 +117,27 @@ def test_one_thread_is_kept_in_every_thread_and_given_back():
             inside()
         assert threads() == before
     assert seen == [{1}] * 3
+
+
+def test_roots_are_roots_and_do_not_depend_on_who_found_the_eigenvectors(monkeypatch):
+    rng = np.random.default_rng(0)
+    Q, _ = np.linalg.qr(rng.standard_normal((12, 12)))
+    w = np.array([1e-20, 0.5, 0.5, 0.5, 0.9, 0.9 + 1e-9, 0.9003, 1.5, 2.0, 2.0, 7.0, 9.0])
+    K, found = (Q * w) @ Q.T, []
+    K, eigh = (K + K.T) / 2, np.linalg.eigh
+
+    def turned(A):
+        w, V = eigh(A)
+        for pair in ([1, 2, 3], [4, 5], [8, 9]):
+            V[:, pair] = V[:, pair] @ np.linalg.qr(rng.standard_normal((len(pair),) * 2))[0]
+        return w, V * rng.choice([-1.0, 1.0], 12)
+
+    for solver in (eigh, turned, turned):
+        monkeypatch.setattr(np.linalg, "eigh", solver)
+        found.append(linalg.roots(K, lambda w: w > 1e-9))
+    for F, M in found:
+        assert F.shape == (12, 11)
+        np.testing.assert_allclose(F @ F.T, K, atol=1e-14)
+        np.testing.assert_allclose(K @ M, F, atol=1e-14)
+        np.testing.assert_allclose(F, found[0][0], atol=1e-9)
+        np.testing.assert_allclose(M, found[0][1], atol=1e-9)
