@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt.capabilities import LabelQuadratic
+from mmcopt.compiled.compiling import clock
 from mmcopt.linalg import UNIT
 from mmcopt.types import Ints
 
@@ -71,11 +71,11 @@ def chunks(lq: LabelQuadratic) -> Iterator[Ints]:
 def minimum(lq: LabelQuadratic, deadline: float = np.inf) -> tuple[float, Ints | None]:
     """The smallest objective over all feasible labelings, and one that attains it.
 
-    Minus infinity, with the best labels so far, when ``deadline`` (of `time.perf_counter`) passes.
+    Minus infinity, with the best labels so far, when ``deadline`` (of `clock`) passes.
     """
     best, labels = np.inf, None
     for rows in chunks(lq):
-        if time.perf_counter() > deadline:
+        if clock() > deadline:
             return -np.inf, labels
         if not len(rows):
             continue

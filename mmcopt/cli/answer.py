@@ -182,7 +182,7 @@ def show(args: Namespace, answer: Answer, restarts: int) -> None:
     """Print a result and what its bound means."""
     r = answer.result
     starts = f", {restarts} starts" if restarts > 1 else ""
-    lines = [("solver", f"{r.solver}{starts}: {r.status}, {sum(r.timing.values()):.2f} s"),
+    lines = [("solver", f"{r.solver}{starts}: {r.status}, {r.took}"),
              *answer.lines()]
     if args.verbose:
         lines += [(f"seconds: {phase}", f"{t:.3f}") for phase, t in r.timing.items()]

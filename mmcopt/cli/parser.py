@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from mmcopt import __version__
 from mmcopt.cli.exit_codes import BAD_INPUT, DONE, INTERRUPTED, SOLVER_FAILED
+from mmcopt.compiled.compiling import hush
 from mmcopt.errors import BackendError, MMCError
 
 ABOUT = """\
@@ -308,6 +309,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return DONE
     alone = args.command in ("demo", "describe", "warmup")
     module = f"mmcopt.cli.{args.command if alone else 'commands'}"
+    hush(getattr(args, "json", False))
     try:
         return int(getattr(importlib.import_module(module), args.command)(args))
     except KeyboardInterrupt:

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ import numpy as np
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.checks import integer, known_keywords, optional, real
 from mmcopt.comparing.table import Comparison, Row
+from mmcopt.compiled.compiling import announced, clock
 from mmcopt.errors import BackendError, DataError, IncompatibleError, ParameterError
 from mmcopt.linalg import one_thread
 from mmcopt.modeling import Formulation
@@ -94,16 +96,16 @@ class _Runs:
         """Build offers and warm solvers; what the solvers of a problem share is charged to each."""
         for name, problem in self.table.problems.items():
             fitting = [s for s in self.solvers if (name, s) in self.prepared]
-            shared = time.perf_counter()
+            shared = clock()
             offer = problem.offer(LabelQuadratic) if fitting else None
             if offer is not None and offer.matrix.is_dense:
                 offer.matrix.dense(offer.dtype)
-            shared = time.perf_counter() - shared
+            shared = clock() - shared
             for s in fitting:
                 self.watch.preparing(name, s)
-                started = time.perf_counter()
+                started = clock()
                 self.solvers[s].prepare(problem)
-                self.prepared[name, s] = shared + time.perf_counter() - started
+                self.prepared[name, s] = shared + clock() - started
 
     def one(self, task: _Task) -> None:
         """Do one run and add its row."""
@@ -218,8 +220,9 @@ def compare(problems: Any, solvers: Any, *, seeds: int | Sequence[Any],
     _pair(table, chosen, runs.prepared)
     tasks = [_Task(p, s, seed) for p in named for seed in _seeds(seeds) for s in chosen
              if (p, s) in runs.prepared]
+    told = nullcontext() if isinstance(progress, Watch) else announced(bool(progress))
     try:
-        with one_thread:  # whatever n_jobs is
+        with one_thread, told:  # one whatever n_jobs is
             runs.prepare()
             watch.begin(len(tasks))
             runs.serial(tasks) if n_jobs in (None, 1) else runs.threaded(tasks, n_jobs)

@@ -62,7 +62,10 @@ def _copy(source: F, target: F) -> None:
 @loop
 def caches(W: F, c: N, k: int) -> F:
     """G with G[h] = W z_h: the rows of W summed by label, O(n^2)."""
-    G = np.zeros((k, W.shape[1]), W.dtype)
+    G = np.empty((k, W.shape[1]), W.dtype)
+    for h in range(k):
+        for j in range(W.shape[1]):
+            G[h, j] = 0
     for i in range(c.size):
         total, row = G[c[i]], W[i]
         for j in range(row.size):
@@ -83,7 +86,9 @@ def association(W: F, c: N, k: int) -> float:
 @loop
 def cluster_sizes(c: N, weights: N, k: int) -> N:
     """Sum of the weights of each cluster."""
-    sizes = np.zeros(k, np.int64)
+    sizes = np.empty(k, np.int64)
+    for h in range(k):
+        sizes[h] = 0
     for j in range(c.size):
         sizes[c[j]] += weights[j]
     return sizes
@@ -92,8 +97,10 @@ def cluster_sizes(c: N, weights: N, k: int) -> N:
 @loop
 def contract(W: F, groups: N, m: int) -> F:
     """B'WB (m, m) for groups 0..m-1 of the points: rows first, so the n^2 part is addition."""
-    rows, out = caches(W, groups, m), np.zeros((m, m), W.dtype)
+    rows, out = caches(W, groups, m), np.empty((m, m), W.dtype)
     for g in range(m):
+        for h in range(m):
+            out[g, h] = 0
         for j in range(groups.size):
             out[g, groups[j]] += rows[g, j]
     return out
@@ -113,8 +120,11 @@ def _excess(sizes: N, rules: Rules, a: int, d: int, w: int) -> int:
     """Total violation of the size bounds after weight w went from cluster a to d."""
     total = 0
     for h in range(sizes.size):
-        size = sizes[h] + w * (int(h == d) - int(h == a))
-        total += max(0, rules.low[h] - size, size - rules.high[h])
+        size = sizes[h] + (w if h == d else 0) - (w if h == a else 0)
+        if size < rules.low[h]:
+            total += rules.low[h] - size
+        elif size > rules.high[h]:
+            total += size - rules.high[h]
     return total
 
 
@@ -133,9 +143,10 @@ def feasible_swap(c: N, sizes: N, rules: Rules, i: int, j: int) -> bool:
     a, d, w = c[i], c[j], rules.weights[i] - rules.weights[j]
     if rules.fixed[i] >= 0 or rules.fixed[j] >= 0 or a == d:
         return False
-    for h, size in ((a, sizes[a] - w), (d, sizes[d] + w)):
-        if size < rules.low[h] or size > rules.high[h]:
-            return False
+    if sizes[a] - w < rules.low[a] or sizes[a] - w > rules.high[a]:
+        return False
+    if sizes[d] + w < rules.low[d] or sizes[d] + w > rules.high[d]:
+        return False
     linked = 0
     for p in range(rules.aptr[i], rules.aptr[i + 1]):
         linked += rules.aidx[p] == j
@@ -186,7 +197,12 @@ def _swap_gain(W: F, c: N, G: F, i: int, j: int) -> float:
 @inner
 def _tolerance(G: F) -> float:
     """Smallest change of A that counts as one: above the rounding of the caches."""
-    return np.float64(np.abs(G).max()) * (4e-6 if G.itemsize == 4 else 1e-12)
+    largest = G[0, 0]
+    for h in range(G.shape[0]):
+        for j in range(G.shape[1]):
+            size = abs(G[h, j])
+            largest = size if size > largest else largest
+    return np.float64(largest) * (4e-6 if G.itemsize == 4 else 1e-12)
 
 
 @inner
@@ -238,7 +254,7 @@ def repair(W: F, c: N, G: F, sizes: N, rules: Rules) -> bool:
 @loop
 def row_least(W: F) -> NDArray[np.float64]:
     """Smallest off-diagonal entry of each row: the pruning bound of `best_swap`."""
-    least = np.full(W.shape[0], BIG)
+    least = np.empty(W.shape[0], np.float64)
     for i in range(W.shape[0]):
         row, low = W[i], W.dtype.type(BIG)
         for j in range(i):
@@ -256,12 +272,15 @@ def best_swap(W: F, c: N, G: F, sizes: N, rules: Rules, least: F) -> tuple[float
     -4 W_ij <= -2 (least_i + least_j) turns the single gains into a bound that prunes most pairs.
     """
     k, best, bi, bj = sizes.size, _tolerance(G), -1, -1
-    bound, top = np.full((k, c.size), -BIG), np.full((k, k), -BIG)
+    bound, top = np.empty((k, c.size), np.float64), np.empty((k, k), np.float64)
     for d in range(k):
+        for a in range(k):
+            top[a, d] = -BIG
         for i in range(c.size):
-            if rules.fixed[i] < 0:
-                bound[d, i] = 2.0 * (G[d, i] - G[c[i], i] + W[i, i] - least[i])
-            top[c[i], d] = max(top[c[i], d], bound[d, i])
+            x = 2.0 * (G[d, i] - G[c[i], i] + W[i, i] - least[i])
+            bound[d, i] = x if rules.fixed[i] < 0 else -BIG
+            if bound[d, i] > top[c[i], d]:
+                top[c[i], d] = bound[d, i]
     for j in range(c.size):
         a = c[j]
         for d in range(k):
@@ -273,22 +292,6 @@ def best_swap(W: F, c: N, G: F, sizes: N, rules: Rules, least: F) -> tuple[float
                     if gain > best and feasible_swap(c, sizes, rules, i, j):
                         best, bi, bj = gain, i, j
     return (best, bi, bj) if bi >= 0 else (0.0, -1, -1)
-
-
-@loop
-def descend(W: F, c: N, G: F, sizes: N, rules: Rules, max_moves: int) -> float:
-    """Steepest moves until none improves, then the steepest swap, and so on.
-
-    Ends in a local optimum of both, unless max_moves swaps, or moves in a row, were made.
-    """
-    total, least, rng = 0.0, row_least(W), np.ones(1, np.uint64)
-    for _ in range(max_moves):
-        total += _walk(W, c, G, sizes, rules, max_moves, NONE, NONE, NONE, rng)
-        _, i, j = best_swap(W, c, G, sizes, rules, least)
-        if i < 0:
-            break
-        total += swap(W, c, G, sizes, rules, i, j)
-    return total
 
 
 @loop
@@ -326,12 +329,23 @@ def _argmax(scores: F, until: F, t: float, work: F) -> int:
             for j in range(m):
                 x, y = work[j], work[j + m]
                 work[j] = x if x > y else y
-        top = work[:16].max()
+        top = work[0]
+        for j in range(1, 16):
+            top = work[j] if work[j] > top else top
         if top > best:
             where, best = s, top
     while where >= 0 and (scores[where] != best or until[where] > now):
         where += 1
     return where
+
+
+@inner
+def _lowest(W: F, size: int) -> F:
+    """A vector of the dtype of W that no maximum finds."""
+    scores = np.empty(size, W.dtype)
+    for j in range(size):
+        scores[j] = -BIG
+    return scores
 
 
 @inner
@@ -353,7 +367,8 @@ def _score(G: F, s: int, e: int, opened: N, own: F, base: F, out: F) -> None:
     m = opened.size
     out[:] = -BIG
     for q in range(0, m, 3):
-        p, r = min(q + 1, m - 1), min(q + 2, m - 1)  # three rows at a time halve the traffic
+        p = q + 1 if q + 1 < m else q
+        r = q + 2 if q + 2 < m else p  # three rows at a time halve the traffic
         r1, r2, r3 = G[opened[q], s:e], G[opened[p], s:e], G[opened[r], s:e]
         for j in range(out.size):
             x, y, z, u = r1[j], r2[j], r3[j], out[j]
@@ -395,15 +410,17 @@ def _roles(sizes: N, rules: Rules, slack: int, source: N, lab: F, free: F, base:
         over = h if sizes[h] > rules.high[h] else over
         under = h if sizes[h] < rules.low[h] else under
     for h in range(sizes.size):
-        loses, gains = sizes[h] > max(1, rules.low[h] - slack), sizes[h] < rules.high[h] + slack
+        loses = sizes[h] > 1 and sizes[h] > rules.low[h] - slack
+        gains = sizes[h] < rules.high[h] + slack
         if over >= 0:
             loses, gains = h == over, sizes[h] < rules.high[h]
         elif under >= 0:
             loses, gains = sizes[h] > rules.low[h], h == under
         opened[m] = h
-        m += int(gains)
-        if source[h] != int(loses):
-            source[h], x = int(loses), lab.dtype.type(h)
+        m += 1 if gains else 0
+        now = 1 if loses else 0
+        if source[h] != now:
+            source[h], x = now, lab.dtype.type(h)
             for j in range(lab.size):
                 y = free[j] if loses else lowest
                 base[j] = y if lab[j] == x else base[j]
@@ -432,22 +449,24 @@ def _walk(
     own[j] the value itself, so one maximum over the rows finds every point's best OTHER cluster.
     """
     n, lowest, tol, labels = c.size, W.dtype.type(-BIG), _tolerance(G), c.copy()
-    scores = np.full(-(-n // BLOCK) * BLOCK, lowest, W.dtype)
-    until, work, dest = scores.copy(), scores[:BLOCK].copy(), np.full(n, -1)
+    scores = _lowest(W, -(-n // BLOCK) * BLOCK)
+    until, work, dest = scores.copy(), scores[:BLOCK].copy(), c.copy()
     own, lab = scores[:n].copy(), scores[:n].copy()
     diag, base = scores[:n].copy(), scores[:n].copy()
-    source, opened, i, a, d = np.full(sizes.size, -1), sizes[:0], -1, 0, 0
+    source, opened, i, a, d = sizes.copy(), sizes[:0], -1, NONE, NONE
     value, best, idle, fresh = 0.0, 0.0, 0, False
     if _excess(sizes, rules, NONE, NONE, NONE) > 0:
         best = -BIG
+    for h in range(sizes.size):
+        source[h] = -1
     for j in range(n):
-        own[j], lab[j], G[c[j], j] = G[c[j], j], c[j], lowest
+        dest[j], own[j], lab[j], G[c[j], j] = -1, G[c[j], j], c[j], lowest
         diag[j] = W[j, j] if rules.fixed[j] < 0 else lowest
     for t in range(steps):
         if rules.plain:
             opened = _roles(sizes, rules, slack, source, lab, diag, base)
         for s in range(0, n, BLOCK):
-            e = min(s + BLOCK, n)
+            e = s + BLOCK if s + BLOCK < n else n
             if i >= 0:
                 _turn(W[i, s:e], G[a, s:e], G[d, s:e], own[s:e], lab[s:e], a, d)
             if rules.plain:
@@ -476,10 +495,10 @@ def _walk(
         elif fresh:  # the climb is over: keep its top
             _copy(c, labels)
             labels[i], fresh = a, False
-        if idle >= max(1, patience):
+        if idle > 0 and idle >= patience:
             break
     if i >= 0:
-        _turn(W[i], G[a], G[d], own, lab, a, d)
+        _turn(W[i, :n], G[a, :n], G[d, :n], own[:n], lab[:n], a, d)
     for j in range(n):
         G[c[j], j] = own[j]
     for j in range(0 if fresh or best == -BIG else n):
@@ -501,6 +520,21 @@ def tabu(W: F, c: N, G: F, sizes: N, rules: Rules, steps: int, tenure: int, rng:
     return float(_walk(W, c, G, sizes, rules, steps, tenure, steps, rules.weights.max(), rng))
 
 
+def descend(W: F, c: N, G: F, sizes: N, rules: Rules, max_moves: int) -> float:
+    """Steepest moves until none improves, then the steepest swap, and so on.
+
+    Ends in a local optimum of both, unless max_moves swaps, or moves in a row, were made.
+    """
+    total, least = 0.0, row_least(W)
+    for _ in range(max_moves):
+        total += steepest(W, c, G, sizes, rules, max_moves)
+        _, i, j = best_swap(W, c, G, sizes, rules, least)
+        if i < 0:
+            break
+        total += swap(W, c, G, sizes, rules, i, j)
+    return total
+
+
 def kl_pass(W: F, c: N, G: F, sizes: N, rules: Rules, patience: int) -> float:
     """Kernighan-Lin pass: best moves, each point once, until `patience` brought no new best."""
     n, slack, rng = c.size, rules.weights.max(), np.ones(1, np.uint64)
@@ -513,7 +547,9 @@ def anneal(W: F, c: N, G: F, sizes: N, rules: Rules, temperatures: F, rng: Rng) 
 
     A point draws its cluster among the feasible ones; where some are not, it proposes a swap.
     """
-    total, u, diag = 0.0, np.zeros(sizes.size), np.array([W[j, j] for j in range(c.size)])
+    total, u, diag = 0.0, np.empty(sizes.size, np.float64), np.empty(c.size, W.dtype)
+    for j in range(c.size):
+        diag[j] = W[j, j]
     for T in temperatures:
         for j in range(c.size):
             if rules.fixed[j] >= 0:
@@ -529,7 +565,7 @@ def anneal(W: F, c: N, G: F, sizes: N, rules: Rules, temperatures: F, rng: Rng) 
                     u[h], tight = -BIG, True
                 elif sizes[a] - w < rules.low[a] or sizes[h] + w > rules.high[h]:
                     u[h], tight = -BIG, True
-                top = max(top, u[h])
+                top = u[h] if u[h] > top else top
             for h in range(sizes.size):
                 gap = 2.0 * (u[h] - top) / T
                 u[h] = np.exp(gap) if gap > -25.0 else 0.0
@@ -556,7 +592,7 @@ def shake(W: F, c: N, G: F, sizes: N, rules: Rules, d: int, alpha: int) -> float
     a guard against empty clusters. Stops when nothing may be claimed. Returns the change of A.
     """
     n, total, lowest = c.size, 0.0, W.dtype.type(-BIG)
-    scores = np.full(-(-n // BLOCK) * BLOCK, lowest, W.dtype)
+    scores = _lowest(W, -(-n // BLOCK) * BLOCK)
     work, lab = scores[:BLOCK].copy(), scores[:n].copy()
     for j in range(n):
         lab[j] = c[j]

@@ -16,13 +16,31 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 from numba import njit
+from numba.core import event
 from numba.core.caching import IndexDataCacheFile
+
+from mmcopt.compiled.compiling import STATE
 
 P = ParamSpec("P")
 R = TypeVar("R")
 # For loops that only loops of their own file call: without the wrappers for Python, which take as
 # long to compile. Called from Python, such a loop ends the process.
 INNER: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+
+class Reporter(event.Listener):
+    """Tells `mmcopt.compiled.compiling` when numba compiles."""
+
+    def on_start(self, event: Any) -> None:
+        """Numba begins with a loop."""
+        STATE.begin(event.data["dispatcher"].py_func.__module__)
+
+    def on_end(self, event: Any) -> None:
+        """Numba is done with it."""
+        STATE.end()
+
+
+event.register("numba:compile", Reporter())
 
 
 class FilePerSignature(IndexDataCacheFile):
@@ -57,6 +75,8 @@ def compiled(**options: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Compile a loop when it is first called; options are those of `numba.njit`."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        # Nothing but Python and other loops calls a loop: it needs no wrapper for C.
+        options.setdefault("no_cfunc_wrapper", True)
         loop: Any = njit(cache=True, nogil=True, **options)(function)
         files = getattr(getattr(loop, "_cache", None), "_cache_file", None)
         if files is not None:  # there is none where numba is switched off

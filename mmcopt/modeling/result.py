@@ -16,6 +16,7 @@ from mmcopt.errors import DataError, IncompatibleError, MMCError
 from mmcopt.tolerances import CERTIFIED_GAP, FEASIBLE, SAME, SHOWN
 from mmcopt.types import Ints, Path, Samples
 
+TOLD = 0.05  # seconds of compiling that are worth a word
 SMALL = 1e-10  # objectives below it have their gap relative to it
 # What NumPy raises on points and duals that are not of the problem's form: forged, or of a file.
 MALFORMED = (ValueError, IndexError, KeyError, TypeError, AttributeError, ArithmeticError,
@@ -172,6 +173,13 @@ class Result:
         return self.violation <= FEASIBLE
 
     @property
+    def took(self) -> str:
+        """The seconds it took, and apart from them those of compiling loops."""
+        compiling = self.timing.get("compile", 0.0)
+        once = f" and {compiling:.1f} s of compiling, once" if compiling >= TOLD else ""
+        return f"{sum(self.timing.values()) - compiling:.2f} s{once}"
+
+    @property
     def absolute_gap(self) -> float | None:
         """Objective minus lower bound; None for infeasible points and where no bound exists."""
         if self.lower_bound is None or not self.feasible:
@@ -291,7 +299,7 @@ class Result:
         if len(self.history):
             parts.append(f"{len(self.history)} steps")
         if self.timing:
-            parts.append(f"{sum(self.timing.values()):.2f} s")
+            parts.append(self.took)
         return ", ".join(parts)
 
     __str__ = __repr__ = summary

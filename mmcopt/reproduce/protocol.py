@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from mmcopt import datasets
 from mmcopt.checks import is_sparse
+from mmcopt.compiled.compiling import clock
 from mmcopt.errors import DataError
 from mmcopt.reproduce.tables import Figure
 from mmcopt.solving import Budget
@@ -33,7 +33,7 @@ def fresh_runs(solver: Any, problem: Any, seeds: Sequence[Any],
     """One run of a solver from a random start for each seed, without bounds or certificates."""
     solver.prepare(problem)
     return [run_once(solver, problem, None, np.random.default_rng(seed),
-                     Budget(deadline=time.perf_counter() + seconds)) for seed in seeds]
+                     Budget(deadline=clock() + seconds)) for seed in seeds]
 
 
 def spread(values: Sequence[float], *, labels: bool, scale: float = 1.0) -> Figure:

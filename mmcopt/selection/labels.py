@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from mmcopt.bounds.certificates import evaluate
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.checks import integer, optional, real
+from mmcopt.compiled.compiling import clock
 from mmcopt.errors import DataError, ParameterError
 from mmcopt.kernels import Gaussian
 from mmcopt.metrics import adjusted_rand_index
@@ -122,9 +123,8 @@ def _some(owner: str, name: str, values: Any) -> None:
 
 def _budget(time_limit: float | None) -> Budget:
     import math
-    import time
 
-    return Budget(deadline=math.inf if time_limit is None else time.perf_counter() + time_limit)
+    return Budget(deadline=math.inf if time_limit is None else clock() + time_limit)
 
 
 @dataclass(frozen=True)

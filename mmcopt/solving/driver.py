@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 
 from mmcopt.bounds.certificates import bound_seconds, cheap_bound
 from mmcopt.checks import JOBS, flag, integer, known_keywords, optional, real
+from mmcopt.compiled.compiling import STATE, announced, clock
 from mmcopt.errors import BackendError, MMCWarning, ParameterError
 from mmcopt.linalg import one_thread, same_threads
 from mmcopt.modeling import Formulation
@@ -58,7 +59,7 @@ class _Job:
         rows: list[dict[str, float]] = []
 
         def record(row: dict[str, float]) -> None:
-            row = {"restart": index, "seconds": time.perf_counter() - self.origin, **row}
+            row = {"restart": index, "seconds": clock() - self.origin, **row}
             rows.append(row)
             with self.lock:
                 self.best = min(self.best, row["best"])
@@ -98,8 +99,9 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
     max_iter : int
         Steps of each restart.
     time_limit : float
-        Seconds in all, preparation, restarts and the bound included. Solvers that are ``anytime``
-        spend all of it. A bound that would take more than a third of it is left to `certify`.
+        Seconds in all, preparation, restarts and the bound included, but not what is compiled,
+        once for all. Solvers that are ``anytime`` spend all of it. A bound that would take more
+        than a third of it is left to `certify`.
     gap_tol : float
         Relative gap at or below which the status is CERTIFIED.
     callback : callable
@@ -115,7 +117,7 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
     real(0).check("solve", "gap_tol", gap_tol)
     JOBS.check("solve", "n_jobs", n_jobs)
     flag().check("solve", "bound", bound)
-    origin = time.perf_counter()
+    origin = clock()
     spent = 0.0 if time_limit is None else time.process_time()  # which takes a while to ask
     if not isinstance(problem, Formulation):
         raise ParameterError("solve: problem must be a Formulation such as LeastSquares(X); "
@@ -123,13 +125,15 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
     chosen = resolve_solver(solver, problem)
     check_pair(problem, chosen)
     root = _seed_sequence(seed)
-    with same_threads(getattr(problem, "n", 0)):
+    compiled = STATE.seconds
+    with same_threads(getattr(problem, "n", 0)), announced(progress):
         chosen.prepare(problem)
-        prepared = time.perf_counter()
+        prepared = clock()
         deadline = math.inf if time_limit is None else origin + time_limit
         attach = _Bound(bound, bound)
         if bound and time_limit is not None:
-            busy = (prepared - origin) / max(1e-3, time.process_time() - spent)
+            wall = prepared - origin + STATE.seconds - compiled
+            busy = wall / max(1e-3, time.process_time() - spent)
             reserve = bound_seconds(problem) * max(1.0, busy)  # other work on the machine
             attach = _Bound(True, 3 * reserve <= time_limit)
             deadline -= reserve if attach.eigenvalue else 0.0
@@ -140,16 +144,16 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
         with threads, meter(progress, type(chosen).__name__, time_limit) as shown:
             job = _Job(problem, chosen, budget, restarts, endless, init, callback, shown, prepared)
             runs = _all_restarts(job, root, n_jobs or 1)
-        stepped = time.perf_counter()
+        stepped = clock()
         result = _finish(problem, chosen, runs, gap_tol, attach)
-    done = time.perf_counter()
+    done = clock()
     begin = sum(r.begin_seconds for r in runs)
     finish = sum(r.finish_seconds for r in runs)
     wall = stepped - prepared
     scale = min(1.0, wall / (begin + finish)) if begin + finish > 0 else 0.0  # threads overlap
     steps = max(0.0, wall - (begin + finish) * scale)  # rounding
     timing = {"prepare": prepared - origin, "begin": begin * scale, "finish": finish * scale,
-              "steps": steps, "bound": done - stepped}
+              "steps": steps, "bound": done - stepped, "compile": STATE.seconds - compiled}
     return replace(result, timing=timing, seed=root.entropy)
 
 

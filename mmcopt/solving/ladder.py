@@ -7,7 +7,6 @@ the time is up. Everything is proved from dual points, so no level trusts the on
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,6 +18,7 @@ from mmcopt.bounds import enumeration
 from mmcopt.bounds.certificates import capped, certified, cheap_bound, evaluate
 from mmcopt.capabilities import KernelMargin, LabelQuadratic, LiftedMargin
 from mmcopt.checks import flag, known_keywords, optional, real
+from mmcopt.compiled.compiling import clock
 from mmcopt.errors import BackendError, ResourceError
 from mmcopt.linalg import same_threads
 from mmcopt.modeling import Formulation
@@ -57,13 +57,13 @@ class _Climb:
     value: float
     deadline: float
     watch: Watch | None
-    began: float = field(default_factory=lambda: time.perf_counter())
+    began: float = field(default_factory=clock)
     rungs: list[Rung] = field(default_factory=list)
     stopped: bool = False
 
     def remaining(self) -> float | None:
         """Seconds that are left; None without a limit."""
-        return None if self.deadline == math.inf else max(0.0, self.deadline - time.perf_counter())
+        return None if self.deadline == math.inf else max(0.0, self.deadline - clock())
 
     @property
     def closed(self) -> bool:
@@ -74,7 +74,7 @@ class _Climb:
     @property
     def over(self) -> bool:
         """Whether the gap is closed, or the time is up."""
-        return self.closed or self.stopped or time.perf_counter() >= self.deadline
+        return self.closed or self.stopped or clock() >= self.deadline
 
     def record(self, level: str, lower: float | None = None) -> None:
         """Note what is known now, and tell whoever watches."""
@@ -84,7 +84,7 @@ class _Climb:
         value = self.value
         if self.rungs:  # what was known stays known
             known, value = max(known, self.rungs[-1].lower), min(value, self.rungs[-1].upper)
-        rung = Rung(level, time.perf_counter() - self.began, known, value)
+        rung = Rung(level, clock() - self.began, known, value)
         self.rungs.append(rung)
         if self.watch is not None:
             self.watch(rung)
@@ -137,7 +137,7 @@ def _climbed(result: Result, time_limit: float | None, improve: bool,
     if levels is None:
         return result
     value = result.objective if result.feasible else math.inf
-    deadline = math.inf if time_limit is None else time.perf_counter() + time_limit
+    deadline = math.inf if time_limit is None else clock() + time_limit
     watch = _print if progress is True else progress or None
     climb = _Climb(result, result.point, value, deadline, watch)
     climb.record("cheap" if result.certificate is None else result.certificate.kind)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from mmcopt.compiled.compiling import clock
 from mmcopt.errors import BackendError
 from mmcopt.modeling.result import Status
 from mmcopt.solving.solver import Progress, Solver
@@ -34,7 +34,7 @@ class Budget:
             return Status.INTERRUPTED
         if steps >= self.max_iter:
             return Status.ITERATION_LIMIT
-        if time.perf_counter() >= self.deadline:
+        if clock() >= self.deadline:
             return Status.TIME_LIMIT
         return None
 
@@ -70,7 +70,7 @@ def out_of_time() -> bool:
 def seconds_left() -> float:
     """Time to the deadline of the run that this thread is in: for work that has no parts."""
     budget: Budget | None = getattr(_enclosing, "budget", None)
-    return math.inf if budget is None else budget.deadline - time.perf_counter()
+    return math.inf if budget is None else budget.deadline - clock()
 
 
 def run(solver: Solver, f: Any, init: Any, rng: np.random.Generator, budget: Budget | None = None,
@@ -94,10 +94,10 @@ def run(solver: Solver, f: Any, init: Any, rng: np.random.Generator, budget: Bud
 def _loop(solver: Solver, f: Any, init: Any, rng: np.random.Generator, budget: Budget,
           record: Record | None) -> Run:
     best = Run(math.inf, None, Status.CONVERGED, 0)
-    started = time.perf_counter()
+    started = clock()
     try:
         progress = solver.begin(f, init, rng)
-        best.begin_seconds = time.perf_counter() - started
+        best.begin_seconds = clock() - started
         _keep(best, progress, solver.keeps_last)
         while True:
             # A solver that is done stays done; the limit matters only to one that is not.
@@ -118,14 +118,14 @@ def _loop(solver: Solver, f: Any, init: Any, rng: np.random.Generator, budget: B
         if best.point is None:
             raise
         return best  # the step may have left its state half changed, so nothing is built on it
-    closing = time.perf_counter()
+    closing = clock()
     best.state = progress.state
     last = solver.finish(f, progress.state)
     if last is not None:
         _keep(best, last, solver.keeps_last)
     if callable(best.point):
         best.point = best.point()
-    best.finish_seconds = time.perf_counter() - closing
+    best.finish_seconds = clock() - closing
     return best
 
 

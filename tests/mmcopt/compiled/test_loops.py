@@ -90,7 +90,7 @@ def test_a_source_is_new_when_it_or_what_it_imports_says_something_else(tmp_path
 def test_every_loop_is_kept_so(name):
     module = importlib.import_module(name)
     loops = [v for v in vars(module).values() if isinstance(v, Dispatcher)]
-    assert loops or name == "mmcopt.compiled.loops"
+    assert loops or name.rpartition(".")[2] in ("loops", "compiling")
     for loop in loops:
         assert type(loop._cache._cache_file) is FilePerSignature, loop
         assert loop._cache._cache_file._source_stamp == stamp(module.__file__)
