@@ -3,7 +3,8 @@
 What it teaches: the concave-convex procedure may only fall if each of its convex problems lies
 above the objective and touches it. The cut of the paper (eq. 11) multiplies scores by the indicator
 of the top class, which jumps where two classes tie, so neither holds; keeping the unordered pair of
-the two leading classes repairs it. On data the difference shows as objectives that rise.
+the two leading classes repairs it. On data the difference shows as objectives that rise. Which cut
+ends lowest is another matter, and the table says that, too.
 """
 
 import os
@@ -36,27 +37,41 @@ def one_sample():
 
 
 def on_data():
-    X, y = mm.datasets.load("iris")
-    problem = CPM3C(X, 3, beta=0.05)
+    """Both cuts from the same starts, on data of which no class is lost without a floor."""
+    X, y = mm.datasets.load("wine")
+    problem = CPM3C((X - X.mean(axis=0)) / X.std(axis=0), 3, beta=0.03)
     print(f"\n{problem}\n")
     print(f"{'cut':8}{'fits':>5}{'masters':>9}{'rises':>7}{'lost':>6}{'best objective':>16}"
-          f"{'bound':>7}{'gap':>7}{'seconds':>9}")
+          f"{'bound':>7}{'gap':>7}{'accuracy':>10}")
+    found = {}
     for cut in ("pair", "paper"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # lost classes are counted here
             runs = [mm.solve(problem, CuttingPlane(cut=cut), seed=seed, max_iter=15, init="kmeans")
                     for seed in range(5 if QUICK else 20)]
         lost = sum(len(np.unique(run.labels)) < 3 for run in runs)
-        masters, rises = (sum(run.history[name].max() for run in runs)
+        masters, rises = (int(sum(run.history[name].max() for run in runs))
                           for name in ("masters", "rises"))
         best = min(runs, key=lambda run: run.objective)
-        print(f"{cut:8}{len(runs):5}{masters:9.0f}{rises:7.0f}{lost:6}{best.objective:16.5f}"
+        found[cut] = rises, lost, best.objective
+        print(f"{cut:8}{len(runs):5}{masters:9}{rises:7}{lost:6}{best.objective:16.5f}"
               f"{best.lower_bound:7.2f}{100 * best.gap:6.0f}%"
-              f"{np.mean([sum(run.timing.values()) for run in runs]):9.3f}")
+              f"{100 * mm.metrics.accuracy(y, best.labels):9.1f}%")
     print("\nmasters  quadratic programs solved; none should raise the objective over its cuts\n"
           "rises    those that did\nlost     fits in which a class lost all samples, which no cut "
           "prevents: see size_floor\nbound    0 for nothing; problem.relaxations() lists what "
-          "knows more")
+          "knows more\n")
+    conclude(found["pair"], found["paper"])
+
+
+def conclude(pair, paper):
+    """Say what the two rows show, and no more."""
+    print(f"The pair cut {'raised the objective, too' if pair[0] else 'never raised the objective'}"
+          f"; the printed one {f'did {paper[0]} times' if paper[0] else 'did not either, here'}.")
+    if paper[2] < pair[2]:
+        print("Its best value is lower all the same: who rises now and then ends elsewhere, here "
+              "lower.\nWhat it cannot give is the promise that a step does no harm; a search that "
+              "is meant to find\nlow values is MarginSearch.")
 
 
 def main():

@@ -244,14 +244,15 @@ def proved_psd_shift(S: Floats, guess: float) -> float:
     rounding errors (Rump): c = 2 (n + 2) u / (1 - 2 (n + 2) u) tr(S + d I).
     """
     n = S.shape[0]
-    identity = np.eye(n)
-    trace = float(np.abs(np.diagonal(S)).sum())
+    shifted, diagonal = np.array(S), np.diagonal(S)
+    trace = float(np.abs(diagonal).sum())
     d = max(guess, 0.0)
     # A zero S, as of one feature, needs a step above zero as well.
     step = max(rump_margin(n, trace + n * d + float(np.abs(S).max())), 1e-290)
     for _ in range(60):
         c = rump_margin(n, trace + n * d)
-        if cholesky_succeeds(S + (d - c) * identity):
+        np.fill_diagonal(shifted, diagonal + (d - c))
+        if cholesky_succeeds(shifted):
             return d
         d += step
         step *= 2.0

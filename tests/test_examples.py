@@ -220,3 +220,11 @@ def test_what_the_scripts_write_is_ignored_by_git():
         pytest.skip("not a clone")
     done = subprocess.run(["git", "check-ignore", "-q", "runs/picture.png"], cwd=ROOT)
     assert done.returncode == 0
+
+
+def test_the_printed_cut_raises_objectives_and_no_class_is_lost(run):
+    """The data must show what the script says of them: with a class lost, nothing is compared."""
+    rows = dict(re.findall(r"^(pair|paper) +(.*)$", run("printed_cut").out, re.M))
+    (_, masters, rises, lost, *_), (_, _, printed, gone, *_) = (rows[cut].split()
+                                                               for cut in ("pair", "paper"))
+    assert int(masters) > 50 and int(rises) == 0 < int(printed) and int(lost) == int(gone) == 0
