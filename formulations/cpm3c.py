@@ -161,8 +161,8 @@ class CPM3C(MarginProblem):
                     "scaling of the features.")
         if (found == 0).any():
             lost = plural(int((found == 0).sum()), "class")
-            return (f"{lost} of {self.n_clusters} lost all samples; ask for fewer clusters, give a "
-                    "size_floor, or start from init='kmeans'.")
+            return (f"{lost} of {self.n_clusters} lost all samples; ask for fewer clusters or "
+                    "give a size_floor, or start from init='kmeans'.")
         if found.min() <= max(1, self.n / TINY_CLASS) and self.n >= 20 * self.n_clusters:
             return (f"a class holds only {plural(int(found.min()), 'sample')} of {self.n}; rows "
                     "that are far from all others may hold it: look at the scale of the features, "

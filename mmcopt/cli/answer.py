@@ -157,7 +157,8 @@ class Answer:
 
 def in_options(text: str) -> str:
     """A caution, with its advice in options of the command line."""
-    return text.replace("start from init='kmeans'", "give --init kmeans or --size-floor 0.8")
+    text = text.replace("start from init='kmeans'", "give --init kmeans")
+    return text.replace("give a size_floor", "give --size-floor 0.8")
 
 
 def problem_facts(f: Any) -> dict[str, Any]:

@@ -88,7 +88,7 @@ class Kernel:
         ``owner`` is the name that error messages begin with. X is viewed, neither copied nor
         changed, so it must not be changed afterwards either.
         """
-        owner = owner or type(self).__name__
+        owner = owner or type(next(iter(self._leaves()))).__name__  # the one that was written
         given = [isinstance(leaf, Precomputed) for leaf in self._leaves()]
         if any(given) and not all(given):
             raise ParameterError(f"{owner}: Precomputed() reads a kernel matrix and cannot be "

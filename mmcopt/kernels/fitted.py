@@ -317,7 +317,7 @@ class _Given(FittedKernel):
         self.psd, K, owner = bool(kernel.clip), data.X, data.owner
         if data.n != data.d:
             raise DataError(f"{owner}: a precomputed kernel must be a square matrix; got shape "
-                            f"{K.shape}.")
+                            f"{K.shape}. Give the matrix of kernel values as X, such as X @ X.T.")
         worst = max(float(np.abs(self._cross(K[s:t]) - K[:, s:t].T).max())
                     for s, t in chunks(data.n))
         if worst > 1e-8 * max(abs(float(K.max())), abs(float(K.min()))):

@@ -291,7 +291,8 @@ class Result:
         parts = [f"{self.solver} on {type(self.formulation).__name__}: {self.status}",
                  f"objective {self.objective:.6g}{self._doubt()}"]
         if not self.feasible:
-            parts.append(f"violation {self.violation:g} (infeasible: no gap)")
+            known = "" if self.lower_bound is None else f"bound {self.lower_bound:.6g}, "
+            parts.append(f"{known}violation {self.violation:g} (infeasible: no gap)")
         elif self.lower_bound is None:
             parts.append("no bound")
         else:

@@ -11,6 +11,7 @@ import numpy as np
 from mmcopt.bounds.proofs import ProofTree, proof_tree
 from mmcopt.checks import is_sparse
 from mmcopt.errors import DataError, ParameterError
+from mmcopt.modeling.domain_problem import KernelDomain
 from mmcopt.modeling.result import Result, Rung
 from mmcopt.plot.domains import Floats, plot_domain
 from mmcopt.plot.style import (
@@ -40,6 +41,13 @@ def draw(result: Result, kind: str, ax: Any = None) -> Any:
     return kinds[kind](result, ax=ax)
 
 
+def _called(result: Result, label: Any) -> str:
+    """What a label stands for: of a domain it is a side, not a cluster."""
+    if isinstance(result.formulation, KernelDomain):
+        return "inside" if label == 1 else "outside"
+    return f"cluster {label}"
+
+
 def plot_result(result: Result, ax: Any = None) -> Any:
     """Draw the samples in the plane, one colour and marker a cluster.
 
@@ -54,10 +62,10 @@ def plot_result(result: Result, ax: Any = None) -> Any:
     labels = np.asarray(result.labels)
     size = float(np.clip(6000 / len(points), 6, 40))
     for i, value in enumerate(np.unique(labels)):
-        inside = labels == value
-        ax.scatter(*points[inside].T, s=size, c=PALETTE[i % len(PALETTE)],
+        own = labels == value
+        ax.scatter(*points[own].T, s=size, c=PALETTE[i % len(PALETTE)],
                    marker=MARKERS[i % len(MARKERS)], linewidths=0.4, edgecolors="white", alpha=0.85,
-                   label=f"cluster {value} ({int(inside.sum())})")
+                   label=f"{_called(result, value)} ({int(own.sum())})")
     ax.set_xlabel(names[0])
     ax.set_ylabel(names[1])
     ax.set_title(_title(result), fontsize=10)

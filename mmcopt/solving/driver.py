@@ -28,7 +28,7 @@ from mmcopt.solving.pairing import check_pair, resolve_solver
 from mmcopt.solving.progress_line import meter
 from mmcopt.solving.runs import Budget, Run, run
 from mmcopt.solving.solver import Solver
-from mmcopt.solving.starts import starting_point
+from mmcopt.solving.starts import not_again, starting_point
 from mmcopt.tolerances import CERTIFIED_GAP
 from mmcopt.types import Seed
 
@@ -145,7 +145,7 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
             job = _Job(problem, chosen, budget, restarts, endless, init, callback, shown, prepared)
             runs = _all_restarts(job, root, n_jobs or 1)
         stepped = clock()
-        result = _finish(problem, chosen, runs, gap_tol, attach)
+        result = _finish(problem, chosen, runs, gap_tol, attach, init)
     done = clock()
     begin = sum(r.begin_seconds for r in runs)
     finish = sum(r.finish_seconds for r in runs)
@@ -227,7 +227,7 @@ class _Bound:
 
 
 def _finish(problem: Any, solver: Solver, runs: list[Run], gap_tol: float,
-            attach: _Bound) -> Result:
+            attach: _Bound, init: Any) -> Result:
     """Judge the best run by the formulation's own objective, attach the bound, and name the end."""
     best = min(runs, key=lambda r: r.value)
     objective = problem.settled(best.point)
@@ -244,6 +244,7 @@ def _finish(problem: Any, solver: Solver, runs: list[Run], gap_tol: float,
         result = cheap_bound(result, proof, eigenvalue=attach.eigenvalue)
     caution = problem.caution(best.point, labels, objective)
     if caution is not None:
+        caution = not_again(caution, init)
         warnings.warn(f"{type(problem).__name__}: {caution}", MMCWarning, stacklevel=3)
     return result.closing(caution=caution)
 

@@ -39,6 +39,12 @@ def starting_point(f: Any, init: Any, rng: np.random.Generator) -> Any:
     return f.from_labels(f.coded_labels(init)) if f.means_labels(init) else f.as_point(init)
 
 
+def not_again(caution: str, init: Any) -> str:
+    """A caution without the advice to begin as was begun."""
+    begun = isinstance(init, str) and init == "kmeans"
+    return caution.replace(", or start from init='kmeans'", "") if begun else caution
+
+
 def _cluster(vectors: NDArray[Any], k: int, rng: np.random.Generator) -> Ints:
     from sklearn.cluster import KMeans
 

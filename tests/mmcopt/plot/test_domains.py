@@ -32,6 +32,11 @@ def written(ax, path):
     return plt.imread(path).std() > 0.01
 
 
+def test_the_sides_of_a_domain_are_not_called_clusters(solved):
+    names = [text.get_text() for text in solved.plot().get_legend().get_texts()]
+    assert [name.split()[0] for name in names] == ["outside", "inside"]
+
+
 def test_a_domain_shows_every_sample_and_its_boundary(solved, tmp_path):
     ax = solved.plot(kind="domain")
     clusters = graph(solved)
