@@ -18,7 +18,7 @@ _EXPORTS = {
     "LabelQuadratic": "mmcopt.capabilities",
     "Result": "mmcopt.modeling", "Status": "mmcopt.modeling",
     "evaluate": "mmcopt.bounds", "certify": "mmcopt.solving",
-    "fits": "mmcopt.solving", "pairing_table": "mmcopt.solving",
+    "check": "mmcopt.solving", "fits": "mmcopt.solving", "pairing_table": "mmcopt.solving",
     "compare": "mmcopt.comparing", "load": "mmcopt.saving", "save": "mmcopt.saving",
 }
 _MODULES = ("assignment", "condensing", "constraints", "datasets", "errors", "estimators",
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from mmcopt.comparing import compare
     from mmcopt.modeling import Formulation, Result, Statement, Status
     from mmcopt.saving import load, save
-    from mmcopt.solving import Solver, certify, fits, pairing_table, solve
+    from mmcopt.solving import Solver, certify, check, fits, pairing_table, solve
 
 
 def __getattr__(name: str) -> Any:

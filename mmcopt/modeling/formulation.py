@@ -75,7 +75,13 @@ def _once(offer: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     def remembered(self: Formulation, kind: Any) -> Any:
         offers = self._cache.setdefault("offers", {})
         if (offer, kind) not in offers:  # whichever thread was first
-            return offers.setdefault((offer, kind), offer(self._keeper, kind))
+            made = offer(self._keeper, kind)
+            if made is not None and isinstance(kind, type) and not isinstance(made, kind):
+                raise ParameterError(
+                    f"{type(self).__name__}.offer({kind.__name__}) gives a {type(made).__name__}; "
+                    f"it must look at the kind it is asked for, and return a {kind.__name__} or "
+                    "None.")
+            return offers.setdefault((offer, kind), made)
         return offers[offer, kind]
 
     return remembered

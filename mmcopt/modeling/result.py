@@ -127,7 +127,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Report:
-    """What `Result.verify` found; true when every check holds."""
+    """What `Result.verify` or `mmcopt.check` found; true when every check holds."""
 
     checks: tuple[Check, ...]
 
@@ -136,6 +136,8 @@ class Report:
 
     def __str__(self) -> str:
         return "\n".join(f"{'ok  ' if c.ok else 'FAIL'} {c.name}: {c.detail}" for c in self.checks)
+
+    __repr__ = __str__
 
 
 @dataclass(frozen=True, eq=False)

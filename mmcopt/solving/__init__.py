@@ -4,6 +4,7 @@ It may import bounds, modeling and what is below them; formulations and solvers 
 through `mmcopt.registry` only. Public are the names below.
 """
 
+from mmcopt.solving.conformance import check
 from mmcopt.solving.driver import repr_solver, solve
 from mmcopt.solving.ladder import certify, tighten
 from mmcopt.solving.pairing import (
@@ -18,7 +19,7 @@ from mmcopt.solving.runs import Budget, Run, out_of_time, run
 from mmcopt.solving.solver import Progress, Solver
 
 __all__ = [
-    "Budget", "Fits", "Progress", "Run", "Solver", "capability_table", "certify", "check_pair",
-    "fits", "out_of_time", "pairing_table", "repr_solver", "resolve_solver", "run", "solve",
-    "tighten",
+    "Budget", "Fits", "Progress", "Run", "Solver", "capability_table", "certify", "check",
+    "check_pair", "fits", "out_of_time", "pairing_table", "repr_solver", "resolve_solver", "run",
+    "solve", "tighten",
 ]

@@ -24,6 +24,7 @@ from mmcopt.errors import BackendError, MMCWarning, ParameterError
 from mmcopt.linalg import one_thread, same_threads
 from mmcopt.modeling import Formulation
 from mmcopt.modeling.result import History, Result, Status
+from mmcopt.solving.agreement import disagreement
 from mmcopt.solving.pairing import check_pair, resolve_solver
 from mmcopt.solving.progress_line import meter
 from mmcopt.solving.runs import Budget, Run, run
@@ -232,6 +233,10 @@ def _finish(problem: Any, solver: Solver, runs: list[Run], gap_tol: float,
     best = min(runs, key=lambda r: r.value)
     objective = problem.settled(best.point)
     if abs(objective - best.value) > solver.agreement(problem, objective, best.point):
+        wrong = disagreement(problem, best.point)
+        if wrong is not None:
+            name = type(problem).__name__
+            raise ParameterError(f"{name}: {wrong}. mmcopt.check({name}) looks at all of it.")
         raise BackendError(f"{type(solver).__name__} reports {best.value!r} for a point whose "
                            f"objective is {objective!r}; its bookkeeping is wrong.")
     rows = [row for r in runs for row in r.rows]

@@ -14,11 +14,17 @@ from mmcopt.solving.solver import Solver
 def resolve_solver(given: Solver | str | None, problem: Any) -> Solver:
     """A solver object from an object, a class, a name, or the problem's own default."""
     chosen: Any = problem.default_solver if given is None else given
+    if given is None and not chosen:
+        name = type(problem).__name__
+        fit = [s for s, cls in solvers().items() if _default_refusal(cls, problem) is None]
+        raise ParameterError(f"{name} names no default_solver, so a solver must be given; those "
+                             f"that fit: {', '.join(fit) or 'none'}. In the class write "
+                             f'default_solver = "{(fit or ["Memetic"])[0]}".')
     if isinstance(chosen, str):
         chosen = solver(chosen)
     if isinstance(chosen, type) and issubclass(chosen, Solver):
         chosen = chosen()
-    if given is None and chosen.refuses(problem) is not None:
+    if given is None and isinstance(chosen, Solver) and refusal(chosen, problem) is not None:
         tried: Solver = solver("BruteForce")()  # of one labeling, there is nothing to search
         chosen = chosen if tried.refuses(problem) is not None else tried
     if not isinstance(chosen, Solver):
@@ -27,9 +33,29 @@ def resolve_solver(given: Solver | str | None, problem: Any) -> Solver:
     return chosen
 
 
+def missing(chosen: Solver | type[Solver], problem: Any) -> str | None:
+    """What a solver needs and a problem does not offer, in one clause, whatever it says itself."""
+    for kind in chosen.needs:
+        if problem.offer(kind) is None:
+            return f"it needs {kind.__name__}, which this {type(problem).__name__} does not offer."
+    return None
+
+
+def refusal(chosen: Solver, problem: Any) -> str | None:
+    """Why a solver cannot solve a problem: its own words, or those for what it needs."""
+    lacks = missing(chosen, problem)
+    if lacks is not None and type(chosen).refuses is not Solver.refuses:
+        # Asked only where it may say more: one that looks at what is not there would break down.
+        try:
+            return chosen.refuses(problem) or lacks
+        except AttributeError:
+            return lacks
+    return lacks or chosen.refuses(problem)
+
+
 def check_pair(problem: Any, chosen: Solver) -> None:
     """Raise an `IncompatibleError` that names partners when the solver cannot solve the problem."""
-    reason = chosen.refuses(problem)
+    reason = refusal(chosen, problem)
     if reason is None:
         return
     name, kind = type(chosen).__name__, type(problem).__name__
@@ -42,11 +68,8 @@ def _default_refusal(cls: type[Solver], problem: Any) -> str | None:
     required = [f.name for f in dataclasses.fields(cls)
                 if f.default is f.default_factory is dataclasses.MISSING]
     if not required:
-        return cls().refuses(problem)
-    for kind in cls.needs:  # all that can be said without an object
-        if problem.offer(kind) is None:
-            return f"it needs {kind.__name__}, which this {type(problem).__name__} does not offer."
-    return None
+        return refusal(cls(), problem)
+    return missing(cls, problem)  # all that can be said without an object
 
 
 class Fits(dict[str, str | None]):
@@ -71,7 +94,7 @@ def fits(thing: Any) -> Fits:
     For a solver, or a solver class, every formulation is tried on its own small examples.
     """
     if isinstance(thing, Solver) or (isinstance(thing, type) and issubclass(thing, Solver)):
-        refuses = thing.refuses if isinstance(thing, Solver) \
+        refuses = functools.partial(refusal, thing) if isinstance(thing, Solver) \
             else functools.partial(_default_refusal, thing)
         out = Fits()
         for name, cls in formulations().items():
