@@ -6,6 +6,7 @@ fits. Each check is a function that returns what is wrong in a sentence, or None
 
 from __future__ import annotations
 
+import functools
 import inspect
 import pathlib
 import tempfile
@@ -62,8 +63,9 @@ def check(cls: Any) -> Report:
                   in OF_FORMULATIONS] if examples else []
     elif issubclass(kind, Solver):
         solver, found = _built(cls)
+        subject = Judged(solver)
         judged = [] if solver is None else [
-            Check(name, *_said(test, [solver], good)) for name, good, test in OF_SOLVERS]
+            Check(name, *_said(test, [subject], good)) for name, good, test in OF_SOLVERS]
     else:
         raise ParameterError("check: give a subclass of mmcopt.Formulation or mmcopt.Solver; "
                              f"got {cls!r}.")
@@ -300,59 +302,71 @@ def _built(given: Any) -> tuple[Any, Check]:
         "class", good, "a frozen dataclass that is built without arguments" if good else text)
 
 
-def partners(solver: Any) -> list[Any]:
-    """Small examples that a solver fits, one a formulation."""
-    out = []
-    for cls in registry.formulations().values():
-        fit = (f for f in cls.examples() if missing(solver, f) is None
-               and getattr(f, "n", 0) <= SAMPLES and solver.refuses(f) is None)
-        out += [f for f in [next(fit, None)] if f is not None]
-    return out[:PARTNERS]
+class Judged:
+    """A solver, and the small examples that it is judged on, made once."""
+
+    def __init__(self, solver: Any) -> None:
+        self.solver = solver
+
+    @functools.cached_property
+    def examples(self) -> list[Any]:
+        """Those of all formulations, a list a formulation."""
+        return [cls.examples() for cls in registry.formulations().values()]
+
+    @functools.cached_property
+    def partners(self) -> list[Any]:
+        """Small examples that the solver fits, one a formulation."""
+        out = []
+        for few in self.examples:
+            fit = (f for f in few if missing(self.solver, f) is None
+                   and getattr(f, "n", 0) <= SAMPLES and self.solver.refuses(f) is None)
+            out += [f for f in [next(fit, None)] if f is not None]
+        return out[:PARTNERS]
 
 
-def _needs(solver: Any) -> Wrong:
-    if not solver.needs or not all(isinstance(kind, type) and issubclass(kind, Capability)
-                                   for kind in solver.needs):
+def _needs(of: Judged) -> Wrong:
+    if not of.solver.needs or not all(isinstance(kind, type) and issubclass(kind, Capability)
+                                   for kind in of.solver.needs):
         return ("needs must name the capabilities that it works on, as in "
-                f"needs = (LabelQuadratic,); got {solver.needs!r}")
+                f"needs = (LabelQuadratic,); got {of.solver.needs!r}")
     return None
 
 
-def _refuses(solver: Any) -> Wrong:
-    for cls in registry.formulations().values():
-        for f in cls.examples()[:1]:
-            lacks = missing(solver, f)
-            if lacks is not None and solver.refuses(f) is None:
+def _refuses(of: Judged) -> Wrong:
+    for few in of.examples:
+        for f in few[:1]:
+            lacks = missing(of.solver, f)
+            if lacks is not None and of.solver.refuses(f) is None:
                 return (f"refuses() does not say that {lacks[:-1]}; begin it with "
                         "reason = super().refuses(f), and return that where it is not None")
     return None
 
 
-def _fits(solver: Any) -> Wrong:
-    return None if partners(solver) else "no formulation that is registered has a fitting example"
+def _fits(of: Judged) -> Wrong:
+    return None if of.partners else "no formulation that is registered has a fitting example"
 
 
-def _steps(solver: Any) -> Wrong:
-    for f in partners(solver):
+def _steps(of: Judged) -> Wrong:
+    for f in of.partners:
         rng = np.random.default_rng(0)
-        progress = solver.begin(f, None, rng)
+        progress = of.solver.begin(f, None, rng)
         for _ in range(STEPS):
             if not isinstance(progress, Progress):
                 return f"begin and step must return a Progress; got {type(progress).__name__}"
             point = progress.point() if callable(progress.point) else progress.point
             value = f.objective(point)
-            if not abs(value - progress.value) <= solver.agreement(f, value, point):
+            if not abs(value - progress.value) <= of.solver.agreement(f, value, point):
                 return (f"on {type(f).__name__} it reports {progress.value!r} for a point whose "
                         f"objective is {value!r}")
-            if solver.outcome(f, progress.state) is not None:
+            if of.solver.outcome(f, progress.state) is not None:
                 break
-            progress = solver.step(f, progress.state, rng)
+            progress = of.solver.step(f, progress.state, rng)
     return None
 
 
-def _answers(solver: Any) -> Wrong:
-    for f in partners(solver):
-        result = solve(f, solver, seed=0)
+def _answers(of: Judged) -> Wrong:
+    for f in of.partners:
+        result = solve(f, of.solver, seed=0)
         name = type(f).__name__
         if not f.asks_bound and result.violation > FEASIBLE:
             return f"on {name} its answer breaks the constraints by {result.violation:g}"
@@ -366,32 +380,32 @@ def _answers(solver: Any) -> Wrong:
     return None
 
 
-def _limits(solver: Any) -> Wrong:
-    for f in partners(solver):
-        done = run(solver, f, None, np.random.default_rng(0), Budget(max_iter=1))
+def _limits(of: Judged) -> Wrong:
+    for f in of.partners:
+        done = run(of.solver, f, None, np.random.default_rng(0), Budget(max_iter=1))
         if done.steps > 1 or done.point is None:
             return f"on {type(f).__name__} one step leaves no point"
-        late = solve(f, solver, seed=0, time_limit=0.0, bound=False)
+        late = solve(f, of.solver, seed=0, time_limit=0.0, bound=False)
         if late.status not in (Status.TIME_LIMIT, Status.CONVERGED, Status.CERTIFIED):
             return f"on {type(f).__name__} it ends as {late.status} where no time is given"
     return None
 
 
-def _start(solver: Any) -> Wrong:
-    for f in partners(solver):
+def _start(of: Judged) -> Wrong:
+    for f in of.partners:
         if f.offer(LabelQuadratic) is None:
             continue
         lq = f.offer(LabelQuadratic)
         c = lq.expand(lq.random_labels(np.random.default_rng(0)))
         kept = c.copy()
-        solver.begin(f, c, np.random.default_rng(0))
+        of.solver.begin(f, c, np.random.default_rng(0))
         if not np.array_equal(c, kept):
             return f"on {type(f).__name__} begin() changes the labels that it starts from"
     return None
 
 
-def _seeds(solver: Any) -> Wrong:
-    return next(filter(None, (same_bytes(f, solver) for f in partners(solver))), None)
+def _seeds(of: Judged) -> Wrong:
+    return next(filter(None, (same_bytes(f, of.solver) for f in of.partners)), None)
 
 
 OF_SOLVERS: tuple[tuple[str, str, Callable[[Any], Wrong]], ...] = (
