@@ -127,7 +127,11 @@ def real(low: float | None = None, high: float | None = None, *, open_low: bool 
 
 def choice(*options: Any) -> Rule:
     """Accept one of a few values."""
-    return Rule("one of " + ", ".join(map(repr, options)), lambda v: v in options)
+
+    def accepts(v: Any) -> bool:  # arrays, and what else compares entry by entry, are none of them
+        return (v is None or isinstance(v, str | numbers.Number)) and v in options
+
+    return Rule("one of " + ", ".join(map(repr, options)), accepts)
 
 
 def flag() -> Rule:
@@ -140,6 +144,7 @@ def optional(rule: Rule) -> Rule:
     return Rule(f"None or {rule.allowed}", lambda v: v is None or rule.accepts(v))
 
 
+FUNCTION = Rule("a function", callable)
 JOBS = Rule("None, -1 for as many as there are cores, or an integer at least 1 (1: one at a time)",
             lambda v: v is None or (integer(-1).accepts(v) and v != 0))
 

@@ -143,7 +143,11 @@ class _Pairs:
     pairs: Any
 
     def __post_init__(self) -> None:
-        pairs = tuple(map(tuple, self.pairs))
+        try:
+            pairs = tuple(map(tuple, self.pairs))
+        except TypeError as e:
+            raise ParameterError(f"{type(self).__name__}: links must be pairs of sample indices, "
+                                 f"such as [(3, 8)]; got {shown(self.pairs)}.") from e
         odd = [p for p in pairs if len(p) != 2 or not all(map(_whole, p))]
         if odd:
             raise ParameterError(f"{type(self).__name__}: each link must be a pair of sample "

@@ -241,10 +241,16 @@ class _Leaf(FittedKernel):
         """Gamma of a Gaussian or Laplacian kernel, however it was given."""
         if kernel.gamma is not None:
             return float(kernel.gamma)
-        if kernel.width is None:
-            return float(0.5 / kernel.sigma**2)
-        power = 2 if self._metric == "l2" else 1
-        return float(1 / (kernel.width * data.diameter(self._metric)) ** power)
+        with np.errstate(over="ignore", divide="ignore"):
+            if kernel.width is None:
+                rate = float(0.5 / np.float64(kernel.sigma)**2)
+            else:
+                power = 2 if self._metric == "l2" else 1
+                rate = float(1 / np.float64(kernel.width * data.diameter(self._metric))**power)
+        if not 0.0 < rate < np.inf:
+            raise DataError(f"{data.owner}: {kernel!r} is of a scale whose square no float holds; "
+                            "give a width between .01 and 100, or a sigma near the distances in X.")
+        return rate
 
     def _accept(self, A: Any) -> Any:
         for s, t in chunks(A.shape[0]) if isinstance(self.kernel, Cosine) else ():

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mmcopt.bounds.certificates import bound_seconds, cheap_bound
-from mmcopt.checks import JOBS, flag, integer, known_keywords, optional, real
+from mmcopt.checks import FUNCTION, JOBS, flag, integer, known_keywords, optional, real
 from mmcopt.compiled.compiling import STATE, announced, clock
 from mmcopt.errors import BackendError, MMCWarning, ParameterError
 from mmcopt.linalg import one_thread, same_threads
@@ -118,6 +118,7 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
     real(0).check("solve", "gap_tol", gap_tol)
     JOBS.check("solve", "n_jobs", n_jobs)
     flag().check("solve", "bound", bound)
+    optional(FUNCTION).check("solve", "callback", callback)
     origin = clock()
     spent = 0.0 if time_limit is None else time.process_time()  # which takes a while to ask
     if not isinstance(problem, Formulation):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -34,9 +35,15 @@ def starting_point(f: Any, init: Any, rng: np.random.Generator) -> Any:
             return f.from_labels(spectral_labels(f, rng))
         if init == "sdp":
             return f.from_labels(relaxed_labels(f))
-        raise ParameterError("init must be 'random', 'kmeans', 'spectral', 'sdp', a Result, labels "
-                             f"or a point; got {init!r}.")
+        raise _no_start(init)
+    if isinstance(init, Mapping | Set | bytes) or callable(init):
+        raise _no_start(init)
     return f.from_labels(f.coded_labels(init)) if f.means_labels(init) else f.as_point(init)
+
+
+def _no_start(init: Any) -> ParameterError:
+    return ParameterError("init must be 'random', 'kmeans', 'spectral', 'sdp', a Result, labels "
+                          f"or a point; got {init!r}.")
 
 
 def not_again(caution: str, init: Any) -> str:

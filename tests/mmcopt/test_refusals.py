@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import mmcopt as mm
 from mmcopt.errors import DataError, MMCError, ParameterError
 from mmcopt.formulations import CPM3C, MKC, Diffrac, Hypersphere, LeastSquares, OneClassHinge
-from mmcopt.kernels import Linear
+from mmcopt.kernels import Gaussian, Linear
 from mmcopt.modeling.result import Status
 
 X = np.random.default_rng(0).standard_normal((12, 2))
@@ -96,3 +96,18 @@ def test_the_bound_is_never_below_the_one_that_costs_nothing():
 def test_unpaired_defaults_still_refuse():
     with pytest.raises(ParameterError, match="n_clusters must be an integer at least 2"):
         CPM3C(X, 1)
+
+
+@pytest.mark.parametrize("make, words", [
+    (lambda: LeastSquares(X, kernel=Gaussian(sigma=1e-300)).offer(mm.LabelQuadratic).matrix.dense(),
+     "a scale whose square no float holds"),
+    (lambda: LeastSquares(X, kernel=Gaussian(sigma=1e200)).offer(mm.LabelQuadratic).matrix.dense(),
+     "a scale whose square no float holds"),
+    (lambda: LeastSquares(X, must_link=5), r"MustLink: links must be pairs .* got 5\."),
+    (lambda: mm.solvers.Alternating(loss=np.ones(2)), "loss must be one of"),
+    (lambda: mm.solve(PROBLEM, callback=3), r"callback must be None or a function; got 3\."),
+    (lambda: mm.solve(PROBLEM, init={}), "init must be 'random', .* got {}"),
+], ids=["narrow", "wide", "links", "choice", "callback", "init"])
+def test_what_fuzzed_calls_met(make, words):
+    with pytest.raises(MMCError, match=words):
+        make()
