@@ -38,7 +38,8 @@ class KernelProof:
         self.tree = SignTree(duals, n)
         c = margin.beta / 4.0
         rows = [sample_rows(part) for part in margin.parts]
-        self.K = np.stack([X @ X.T / (4.0 * c * n**2) for X in rows])
+        with one_thread:
+            self.K = np.stack([X @ X.T / (4.0 * c * n**2) for X in rows])
         self.own = np.einsum("mii->mi", self.K)
         self.lengths = np.sqrt(self.own)
         self.rounding = 8 * (n + max(X.shape[1] for X in rows) + 32) * UNIT

@@ -54,10 +54,10 @@ class MarginProof:
             raise ValueError("the tree proves nothing: a sample has no part of the root's g, or "
                              "beside it a weight")
         self.levels = levels
-        self.metric = MarginMetric(sample_rows(risk.features), risk.beta / 4.0, self.root)
-        if not self.metric.definite:
-            raise ValueError("the tree proves nothing: S is not positive definite")
         with one_thread:  # matrices are small
+            self.metric = MarginMetric(sample_rows(risk.features), risk.beta / 4.0, self.root)
+            if not self.metric.definite:
+                raise ValueError("the tree proves nothing: S is not positive definite")
             self.values = leaf_values(tree, self.metric.batch, self._batch)
         self.bounds = tree.bounds(self.values)
 
