@@ -32,10 +32,11 @@ from mmcopt.modeling.result import (
     closes,
     least_shown,
 )
+from mmcopt.solving.checkpoints import ClimbBook, Place, climb_book
 from mmcopt.solving.driver import solve
 from mmcopt.solving.pairing import resolve_solver
 from mmcopt.tolerances import CERTIFIED_GAP, FEASIBLE, SAME
-from mmcopt.types import Labels
+from mmcopt.types import Labels, Path
 
 Watch = Callable[[Rung], Any]
 MAX_LABELINGS = 1_000_000  # labelings up to which all of them are tried
@@ -57,7 +58,8 @@ class _Climb:
     value: float
     deadline: float
     watch: Watch | None
-    began: float = field(default_factory=lambda: time.perf_counter())
+    book: ClimbBook | None
+    began: float
     rungs: list[Rung] = field(default_factory=list)
     stopped: bool = False
 
@@ -86,6 +88,8 @@ class _Climb:
             known, value = max(known, self.rungs[-1].lower), min(value, self.rungs[-1].upper)
         rung = Rung(level, time.perf_counter() - self.began, known, value)
         self.rungs.append(rung)
+        if self.book is not None:
+            self.book.clocked(rung.seconds)
         if self.watch is not None:
             self.watch(rung)
 
@@ -97,6 +101,10 @@ class _Climb:
         lq = self.result.formulation.offer(LabelQuadratic)  # whose bounds carry its rounding
         lower = lower if lq is None else lq.safe(lower)
         return lower - SAME * abs(lower) if lower > -math.inf else lower
+
+    def place(self, key: str) -> Place | None:
+        """Where a solve of a level keeps what it reaches."""
+        return None if self.book is None else self.book.place(key)
 
     def found(self, point: Any) -> None:
         """Keep a point that is feasible and better; of label problems, labels."""
@@ -110,7 +118,8 @@ Level = Callable[[_Climb], None]
 
 
 def tighten(result: Result, *, time_limit: float | None = None, improve: bool = True,
-            progress: Watch | bool | None = None) -> Result:
+            progress: Watch | bool | None = None,
+            checkpoint: Path | ClimbBook | None = None) -> Result:
     """Raise the bound of a result as far as ``time_limit`` seconds allow.
 
     The levels are: the eigenvalue bound; all labelings, where they are few; the semidefinite
@@ -121,25 +130,29 @@ def tighten(result: Result, *, time_limit: float | None = None, improve: bool = 
     margin of all of them, and for two clusters a tree. Without a limit it goes on
     until the gap is 1e-4. Better labels found on the way become ``incumbent``; with ``improve``
     they are adopted, and the message says so. ``progress`` shows a line a level, or is called with
-    each `Rung`. Ctrl-C ends the climb with the best so far.
+    each `Rung`. Ctrl-C ends the climb with the best so far. ``checkpoint`` names a file to which
+    the climb is written about once a second (it may be that of `mmcopt.solve`): the same call goes
+    on where a killed one was, and time counts on.
     """
     optional(real(0)).check("certify", "time_limit", time_limit)
     flag().check("certify", "improve", improve)
     with same_threads(getattr(result.formulation, "n", 0)):
-        return _climbed(cheap_bound(result), time_limit, improve, progress)
+        book = None if checkpoint is None else climb_book(checkpoint, result)
+        return _climbed(cheap_bound(result), time_limit, improve, progress, book)
 
 
 def _climbed(result: Result, time_limit: float | None, improve: bool,
-             progress: Watch | bool | None) -> Result:
+             progress: Watch | bool | None, book: ClimbBook | None) -> Result:
     """Go up level by level, until the gap is closed or the time is up."""
     f = result.formulation
     levels = _levels(f)
     if levels is None:
         return result
     value = result.objective if result.feasible else math.inf
-    deadline = math.inf if time_limit is None else time.perf_counter() + time_limit
+    began = time.perf_counter() - (0.0 if book is None else book.seconds)
+    deadline = math.inf if time_limit is None else began + time_limit
     watch = _print if progress is True else progress or None
-    climb = _Climb(result, result.point, value, deadline, watch)
+    climb = _Climb(result, result.point, value, deadline, watch, book, began)
     climb.record("cheap" if result.certificate is None else result.certificate.kind)
     broken = ""
     try:
@@ -157,13 +170,14 @@ def _climbed(result: Result, time_limit: float | None, improve: bool,
 
 @known_keywords
 def certify(problem: Formulation, labels: Labels, *, time_limit: float | None = None,
-            improve: bool = False, progress: Any = None) -> Result:
+            improve: bool = False, progress: Any = None,
+            checkpoint: Path | None = None) -> Result:
     """Evaluate somebody's labels and bound how far from optimal they are.
 
-    See `tighten` for how, and for ``progress``.
+    See `tighten` for how, and for ``progress`` and ``checkpoint``.
     """
     return tighten(evaluate(problem, labels), time_limit=time_limit, improve=improve,
-                   progress=progress)
+                   progress=progress, checkpoint=checkpoint)
 
 
 def _levels(f: Any) -> list[Level] | None:
@@ -229,7 +243,8 @@ def _relaxed(climb: _Climb, relaxed: Any, solver: Any, steps: int = SEEDED) -> N
     def watch(row: dict[str, float]) -> None:
         climb.record(relaxed.kind, row["dual"])
 
-    out = solve(relaxed, solver, time_limit=climb.remaining(), seed=0, callback=watch)
+    out = solve(relaxed, solver, time_limit=climb.remaining(), seed=0, callback=watch,
+                checkpoint=climb.place(relaxed.kind))
     climb.stopped |= out.status is Status.INTERRUPTED
     if out.certificate is not None:
         climb.result = certified(climb.result, relaxed.kind, out.certificate.duals)
@@ -237,7 +252,8 @@ def _relaxed(climb: _Climb, relaxed: Any, solver: Any, steps: int = SEEDED) -> N
     climb.found(f.from_labels(out.labels))
     climb.record(relaxed.kind)
     if not climb.over:  # the rounded labels seed the default search
-        searched = solve(f, init=out.labels, seed=0, time_limit=climb.remaining(), max_iter=steps)
+        searched = solve(f, init=out.labels, seed=0, time_limit=climb.remaining(), max_iter=steps,
+                         checkpoint=climb.place(f"search after {relaxed.kind}"))
         climb.stopped |= searched.status is Status.INTERRUPTED
         climb.found(searched.point)
         climb.record(relaxed.kind)
@@ -270,7 +286,8 @@ def _proved(climb: _Climb, solver: Any, kind: str, root: str) -> None:
 
     f, known = climb.result.formulation, climb.value
     start = climb.labels if climb.value < math.inf else None
-    out = solve(f, solver, init=start, time_limit=climb.remaining(), seed=0, callback=watch)
+    out = solve(f, solver, init=start, time_limit=climb.remaining(), seed=0, callback=watch,
+                checkpoint=climb.place(kind))
     climb.value = known
     climb.stopped |= out.status is Status.INTERRUPTED
     climb.found(out.point)
@@ -281,6 +298,8 @@ def _proved(climb: _Climb, solver: Any, kind: str, root: str) -> None:
 
 def _finished(climb: _Climb, improve: bool, broken: str) -> Result:
     """The result with its bound, ladder and status, and the better labels where there are any."""
+    if climb.book is not None:
+        climb.book.close(time.perf_counter() - climb.began)
     end, first = _end(climb, broken), climb.result
     result = replace(first, climb_end=end, adopted=False,
                      gap_tol=max(first.gap_tol, CERTIFIED_GAP))
