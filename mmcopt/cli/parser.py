@@ -201,6 +201,12 @@ def _problem_options(parser: Any) -> None:
                        help="do not scale features, or kernels, to a mean square of 1")
 
 
+def _checkpoint_option(parser: Any, what: str) -> None:
+    parser.add_argument("--checkpoint", metavar="FILE",
+                        help=f"write the {what} there about once a second; the same command goes "
+                        "on where a killed one was")
+
+
 def _output_options(parser: Any) -> None:
     parser.add_argument("--certify", type=float, metavar="SECONDS",
                         help="raise the lower bound for this long, and show how it climbs")
@@ -222,6 +228,7 @@ def _solve_parser(commands: Any) -> None:
                      "random; kmeans for margins of three clusters and more)")
     run.add_argument("--time-limit", type=float, metavar="SECONDS", help="for all, in total")
     run.add_argument("--jobs", type=int, metavar="N", help="restarts at once, in threads")
+    _checkpoint_option(run, "search and the climb of --certify")
     out = p.add_argument_group("output")
     out.add_argument("--out", metavar="FILE.csv", help="write the clusters, one a line")
     out.add_argument("--save", metavar="RUN.npz", help="write everything, for mmcopt certify")
@@ -239,6 +246,7 @@ def _compare_parser(commands: Any) -> None:
                      help="runs of each solver (default: %(default)s)")
     run.add_argument("--time-limit", type=float, metavar="SECONDS", help="for each run")
     run.add_argument("--jobs", type=int, metavar="N", help="runs at once, in threads")
+    _checkpoint_option(run, "comparison")
     out = p.add_argument_group("output")
     out.add_argument("--save", metavar="FILE", help="write .csv, .json or .md")
     _output_options(out)
@@ -258,6 +266,7 @@ def _other_parsers(commands: Any) -> None:
     p.add_argument("run", metavar="RUN.npz", help="written by mmcopt solve --save")
     p.add_argument("--seconds", type=float, default=60.0, metavar="S", help="default: %(default)s")
     p.add_argument("--save", metavar="FILE.npz", help="write the run with its new bound")
+    _checkpoint_option(p, "climb")
     p.add_argument("--plot", metavar="FILE",
                    help="draw the bounds against time (.png, .pdf, .svg)")
     p.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
@@ -275,6 +284,7 @@ def _other_parsers(commands: Any) -> None:
     p.add_argument("--table", type=int, metavar="N", help="only this table")
     p.add_argument("--quick", action="store_true", help="fewer runs, less than two minutes")
     p.add_argument("--out", metavar="DIR", help="write Markdown and JSON there")
+    _checkpoint_option(p, "cells that are done")
     p.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
 
 

@@ -16,7 +16,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -179,7 +179,7 @@ def section_of(place: Path | Place | None, problem: Any, solver: Solver, init: A
     file, known = place.file, place.file.solves.get(place.key)
     seed = [_entropy(root), list(root.spawn_key)] if root is not None else \
         known.identity["seed"] if known is not None else [_entropy(np.random.SeedSequence()), []]
-    identity = {"problem": problem.fingerprint, "solver": _words(solver), "start": _mark(init),
+    identity = {"problem": problem.fingerprint, "solver": words(solver), "start": fingerprint(init),
                 "seed": seed}
     with file.lock:
         stored = file.solves.setdefault(place.key, _Solve(identity))
@@ -267,7 +267,7 @@ def climb_book(given: Path | ClimbBook, result: Result) -> ClimbBook:
         return given
     file = Checkpoint(given, "run")
     file.belongs({"problem": result.formulation.fingerprint})
-    return ClimbBook(file, f"climb from {_mark(result)[:16]}")
+    return ClimbBook(file, f"climb from {fingerprint(result)[:16]}")
 
 
 class Keeper:
@@ -342,11 +342,10 @@ def _version() -> str:
     return __version__
 
 
-def _words(solver: Solver) -> str:
-    import dataclasses
-
-    fields = ", ".join(f"{f.name}={getattr(solver, f.name)!r}" for f in dataclasses.fields(solver))
-    return f"{type(solver).__name__}({fields})"
+def words(solver: Solver) -> str:
+    """A solver with all its hyper-parameters."""
+    parts = ", ".join(f"{f.name}={getattr(solver, f.name)!r}" for f in fields(solver))
+    return f"{type(solver).__name__}({parts})"
 
 
 def _entropy(root: np.random.SeedSequence) -> Any:
@@ -354,7 +353,7 @@ def _entropy(root: np.random.SeedSequence) -> Any:
     return e if isinstance(e, int) or e is None else [int(v) for v in np.ravel(np.asarray(e))]
 
 
-def _mark(init: Any) -> str:
+def fingerprint(init: Any) -> str:
     """A start in a word: its name, or a hash of its numbers."""
     if init is None or isinstance(init, str):
         return init or "random"
