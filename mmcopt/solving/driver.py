@@ -27,12 +27,12 @@ from mmcopt.solving.checkpoints import AGAIN, Place, Section, section_of
 from mmcopt.solving.pairing import check_pair, resolve_solver
 from mmcopt.solving.progress_line import meter
 from mmcopt.solving.runs import Budget, Run, run
-from mmcopt.solving.solver import Solver
+from mmcopt.solving.solver import Proved, Solver
 from mmcopt.solving.starts import starting_point
 from mmcopt.tolerances import CERTIFIED_GAP
 from mmcopt.types import Path, Seed
 
-Start: TypeAlias = Result | ArrayLike | str | None  # a result, labels, a point, or a name
+Start: TypeAlias = Result | Proved | ArrayLike | str | None  # a result, labels, a point, or a name
 
 
 @dataclass
@@ -66,6 +66,10 @@ class _Job:
         start = self.init if index == 0 or isinstance(self.init, str) else None
         resumed = keeper is not None and keeper.start is not None
         point = None if resumed else starting_point(self.problem, start, rng)
+        if isinstance(start, Result) and start.certificate is not None \
+                and start.certificate.fingerprint == self.problem.fingerprint \
+                and self.solver.goes_on(start.certificate.kind):
+            point = Proved(point, start.certificate.duals)
         rows: list[dict[str, float]] = [] if keeper is None else keeper.rows
 
         def record(row: dict[str, float]) -> None:
@@ -106,7 +110,8 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
     solver : Solver, name or None
         None takes the problem's ``default_solver``.
     init : "random", "kmeans", "spectral", "sdp", Result, labels (n,) or a point
-        Starts restart 0; the later ones are random (or drawn anew for the named starts).
+        Starts restart 0; the later ones are random (or drawn anew for the named starts). Solvers
+        that make a tree go on with that of a result.
     restarts : int
         The whole solver is repeated and the best kept.
     seed : int, Generator or SeedSequence

@@ -35,6 +35,7 @@ from mmcopt.modeling.result import (
 from mmcopt.solving.checkpoints import ClimbBook, Place, climb_book
 from mmcopt.solving.driver import solve
 from mmcopt.solving.pairing import resolve_solver
+from mmcopt.solving.solver import Proved
 from mmcopt.tolerances import CERTIFIED_GAP, FEASIBLE, SAME
 from mmcopt.types import Labels, Path
 
@@ -114,7 +115,13 @@ class _Climb:
             self.labels, self.value = point, value
 
 
-Level = Callable[[_Climb], None]
+@dataclass(frozen=True)
+class Level:
+    """One step of the ladder: the kind of its certificates, and how it is taken."""
+
+    kind: str
+    take: Callable[[_Climb], None]
+    goes_on: bool = False  # whether it begins at what a certificate of its kind proves
 
 
 def tighten(result: Result, *, time_limit: float | None = None, improve: bool = True,
@@ -156,10 +163,10 @@ def _climbed(result: Result, time_limit: float | None, improve: bool,
     climb.record("cheap" if result.certificate is None else result.certificate.kind)
     broken = ""
     try:
-        for level in levels:
+        for level in _left(levels, result):
             if climb.over:
                 break
-            level(climb)
+            level.take(climb)
     except KeyboardInterrupt:
         climb.stopped = True
     except (ResourceError, BackendError, ValueError, np.linalg.LinAlgError) as e:
@@ -185,20 +192,31 @@ def _levels(f: Any) -> list[Level] | None:
     lq = f.offer(LabelQuadratic)
     if lq is None:
         if f.offer(KernelMargin) is not None and f.n <= KERNELS:
-            return [_by_default("mkc"), *([_tree] if _tree_of(f) is not None else [])]
+            return [_by_default("mkc"), *([TREE] if _tree_of(f) is not None else [])]
         if f.offer(LiftedMargin) is None:
             return None
         if _tree_of(f) is not None:
-            return [_by_default("lifted"), _tree]
+            return [_by_default("lifted"), TREE]
         dear = f.n <= JOINT and "joint" in f.relaxations().kinds
         return [_by_default(kind) for kind in (["lifted", "joint"] if dear else ["lifted"])]
     if lq.k < 2:
         return []
     if enumeration.count_labelings(lq) <= MAX_LABELINGS:
-        return [_enumerated]
-    if lq.n <= BRANCHING:
-        return [_interior, _branched] if lq.k == 2 else [_branched]
-    return [_interior, _dual] if lq.k == 2 else [_dual]
+        return [Level("enumeration", _enumerated)]
+    last = Level("branch-and-bound", _branched, True) if lq.n <= BRANCHING \
+        else Level("sdp+cuts" if lq.k == 2 else "partition", _dual, True)
+    return [Level("sdp", _interior), last] if lq.k == 2 else [last]
+
+
+def _left(levels: list[Level], result: Result) -> list[Level]:
+    """The levels from that of the certificate on, which proves more than those before it could.
+
+    A level that cannot go on from it is left out where another follows, which is tighter.
+    """
+    kind = "" if result.certificate is None else result.certificate.kind
+    at = next((i for i, level in enumerate(levels) if level.kind == kind), 0)
+    done = at + 1 < len(levels) and levels[at].kind == kind and not levels[at].goes_on
+    return levels[at + done:]
 
 
 def _enumerated(climb: _Climb) -> None:
@@ -232,18 +250,21 @@ def _dual(climb: _Climb) -> None:
 
 def _by_default(kind: str) -> Level:
     """The relaxation of that kind, by its default solver: a level of hinge problems."""
-    def level(climb: _Climb) -> None:
+    def take(climb: _Climb) -> None:
         relaxed = climb.result.formulation.relax(kind)
         _relaxed(climb, relaxed, resolve_solver(None, relaxed), WHOLE)
 
-    return level
+    return Level(kind, take)
 
 
 def _relaxed(climb: _Climb, relaxed: Any, solver: Any, steps: int = SEEDED) -> None:
     def watch(row: dict[str, float]) -> None:
         climb.record(relaxed.kind, row["dual"])
 
-    out = solve(relaxed, solver, time_limit=climb.remaining(), seed=0, callback=watch,
+    known = climb.result.certificate
+    start = None if known is None or known.kind != relaxed.kind or not solver.goes_on(known.kind) \
+        else Proved(None, known.duals)
+    out = solve(relaxed, solver, init=start, time_limit=climb.remaining(), seed=0, callback=watch,
                 checkpoint=climb.place(relaxed.kind))
     climb.stopped |= out.status is Status.INTERRUPTED
     if out.certificate is not None:
@@ -272,6 +293,9 @@ def _tree(climb: _Climb) -> None:
     _proved(climb, _tree_of(climb.result.formulation), "margin-tree", "margin-tree")
 
 
+TREE = Level("margin-tree", _tree, True)
+
+
 def _tree_of(f: Any) -> Any:
     """The solver that makes a tree over the labels of a margin problem; None where none does."""
     found = [registry.solver(name)(gap=CERTIFIED_GAP / 2) for name in ("MarginTree", "KernelTree")]
@@ -285,7 +309,7 @@ def _proved(climb: _Climb, solver: Any, kind: str, root: str) -> None:
         climb.record(kind if row["nodes"] > 1 else root, row["lower"])
 
     f, known = climb.result.formulation, climb.value
-    start = climb.labels if climb.value < math.inf else None
+    start = replace(climb.result, point=climb.labels) if climb.value < math.inf else None
     out = solve(f, solver, init=start, time_limit=climb.remaining(), seed=0, callback=watch,
                 checkpoint=climb.place(kind))
     climb.value = known
@@ -302,6 +326,7 @@ def _finished(climb: _Climb, improve: bool, broken: str) -> Result:
         climb.book.close(time.perf_counter() - climb.began)
     end, first = _end(climb, broken), climb.result
     result = replace(first, climb_end=end, adopted=False,
+                     message="" if first.adopted else first.message,
                      gap_tol=max(first.gap_tol, CERTIFIED_GAP))
     f = result.formulation
     message = broken if broken else "" if end is ClimbEnd.CLOSED else end.value

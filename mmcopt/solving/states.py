@@ -69,6 +69,13 @@ class _Writer:
             return {type(value).__name__: [self.node(v) for v in value]}
         if type(value) is dict:
             return {"dict": [[self.node(k), self.node(v)] for k, v in value.items()]}
+        if isinstance(value, slice):
+            return {"slice": [self.node(p) for p in (value.start, value.stop, value.step)]}
+        if isinstance(value, np.dtype) or (isinstance(value, type)
+                                           and issubclass(value, np.generic)):
+            return {"dtype of": np.dtype(value).str, "itself": isinstance(value, np.dtype)}
+        if isinstance(value, type):
+            return {"class": _name(value)}
         if isinstance(value, bytes):
             return {"bytes": value.hex()}
         if isinstance(value, np.random.Generator):
@@ -187,6 +194,10 @@ READERS: dict[str, Callable[[_Reader, Node], Any]] = {
         (r.value(k), r.value(v)) for k, v in node["dict"])),
     "tuple": lambda r, node: tuple(r.all(node["tuple"])),
     "frozenset": lambda r, node: frozenset(r.all(node["frozenset"])),
+    "slice": lambda r, node: slice(*r.all(node["slice"])),
+    "dtype of": lambda r, node: np.dtype(node["dtype of"]) if node["itself"]
+    else np.dtype(node["dtype of"]).type,
+    "class": lambda r, node: _class(node["class"], r.roots),
     "bytes": lambda r, node: bytes.fromhex(node["bytes"]),
     "generator": lambda r, node: generator_of(node["generator"]),
     "enum": lambda r, node: _class(node["enum"], r.roots, enum.Enum)[node["member"]],
