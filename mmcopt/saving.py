@@ -145,6 +145,9 @@ def load(path: Path, *, problem: Formulation | None = None) -> Result:
         raise
     except BROKEN as e:
         raise DataError(f"{path} is not a saved result: {e}.") from e
+    odd = next((name for name, a in arrays.items() if a.dtype.kind not in "fiubSU"), None)
+    if odd is not None:
+        raise DataError(f"{path} is not a saved result: {odd} is of dtype {arrays[odd].dtype}.")
     if not isinstance(document, dict):
         raise DataError(f"{path} is not a saved result: its description is no mapping.")
     if document.get("mmcopt") != VERSION:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from mmcopt import __version__
-from mmcopt.cli.exit_codes import BAD_INPUT, DONE, INTERRUPTED, SOLVER_FAILED
+from mmcopt.cli.exit_codes import BAD_INPUT, DONE, INTERRUPTED, SOLVER_FAILED, TERMINATED
 from mmcopt.errors import BackendError, MMCError
 
 ABOUT = """\
@@ -307,7 +310,34 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code."""
+    """Run the command line and return its exit code; SIGTERM ends it as Ctrl-C does."""
+    with _terminable() as terminated:
+        code = _run(argv)
+    return TERMINATED if terminated and code == INTERRUPTED else code
+
+
+@contextmanager
+def _terminable() -> Iterator[list[int]]:
+    """Let SIGTERM interrupt what is running, and say that it came; once, and where it would end."""
+    came: list[int] = []
+
+    def stop(number: int, frame: Any) -> None:
+        came.append(number)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        raise KeyboardInterrupt
+
+    ours = threading.current_thread() is threading.main_thread() \
+        and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if ours:
+        signal.signal(signal.SIGTERM, stop)
+    try:
+        yield came
+    finally:
+        if ours:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _run(argv: Sequence[str] | None) -> int:
     parser = build_parser()
     try:
         args = parser.parse_args(argv)
@@ -329,6 +359,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _failed(args, e, SOLVER_FAILED)
     except (MMCError, OSError) as e:
         return _failed(args, e, BAD_INPUT)
+    except ImportError as e:  # what some extensions make of Ctrl-C while they are loaded
+        if not _by_ctrl_c(e):
+            raise
+        return _failed(args, "interrupted", INTERRUPTED)
+
+
+def _by_ctrl_c(error: BaseException | None) -> bool:
+    """Whether an error comes of an interrupt."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _failed(args: argparse.Namespace, error: object, code: int) -> int:

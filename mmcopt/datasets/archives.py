@@ -43,7 +43,7 @@ def read_arrays(path: Path, wanted: Container[str] | None = None) -> dict[str, A
         chosen = [(name, member) for name, member in zip(names, members, strict=True)
                   if wanted is None or name in wanted]
         require_memory(sum(member.file_size for _, member in chosen), f"reading {path}",
-                       "it is not a file that mmcopt has written.")
+                       "a file that claims so much is damaged, or too large for this machine.")
         return {name: _array(archive, member) for name, member in chosen}
 
 
@@ -69,7 +69,10 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Any:
         version = np.lib.format.read_magic(stream)
         if version not in HEADERS:
             raise ValueError(f"{member.filename} is of an unknown format {version}")
-        shape, fortran, dtype = HEADERS[version](stream)
+        try:
+            shape, fortran, dtype = HEADERS[version](stream)
+        except ValueError as e:  # which NumPy words at length
+            raise ValueError(f"{member.filename} has no header of an array") from e
         if dtype.hasobject:
             raise ValueError(f"{member.filename} holds Python objects, which are not read")
         size = math.prod(shape) * dtype.itemsize

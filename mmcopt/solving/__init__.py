@@ -18,7 +18,7 @@ from mmcopt.solving.runs import Budget, Run, out_of_time, run
 from mmcopt.solving.solver import Progress, Proved, Solver
 
 __all__ = [
-    "Budget", "Fits", "Progress", "Proved", "Run", "Solver", "capability_table", "certify", "check_pair",
-    "fits", "out_of_time", "pairing_table", "repr_solver", "resolve_solver", "run", "solve",
-    "tighten",
+    "Budget", "Fits", "Progress", "Proved", "Run", "Solver", "capability_table", "certify",
+    "check_pair", "fits", "out_of_time", "pairing_table", "repr_solver", "resolve_solver", "run",
+    "solve", "tighten",
 ]

@@ -76,8 +76,11 @@ class Checkpoint:
             except BROKEN as e:
                 raise DataError(f"{self.path} is not a checkpoint that can be read "
                                 f"({' '.join(str(e).split()) or type(e).__name__}). {AGAIN}") from e
-        else:
-            self.write()  # so that a file that cannot be written is refused before the work
+            return
+        try:
+            self.write()  # so that a place that cannot be written is refused before the work
+        except OSError as e:
+            raise DataError(f"cannot write {self.path}: {e.strerror or e}.") from e
 
     # ------------------------------------------------------------ the file
 
