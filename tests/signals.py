@@ -202,11 +202,11 @@ def saved_run(folder):
     subprocess.run(python(script), check=True, cwd=ROOT)
 
 
-def main(what, count, seed=0):
+def main(what, count, seed=0, first=0):
     rng, wrong, kills, wholes = random.Random(int(seed)), 0, 0, {}
     with tempfile.TemporaryDirectory() as folder:
         saved_run(folder)
-        for i in range(int(count)):
+        for i in range(int(first), int(first) + int(count)):
             if what == "interrupts":
                 name, error = interrupted(rng, folder)
             else:
