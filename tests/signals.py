@@ -26,6 +26,7 @@ DATA = {
     "margins": "CPM3C(X, 2, beta=0.05)", "classes": "CPM3C(X, 3, beta=0.05)",
     "kernels": "MKC(X[:60], 2, C=10.0)", "domain": "OneClassHinge(X, C=30.0)",
     "sphere": "Hypersphere(X, C=10.0)", "sdp": "LeastSquares(X, 2).relax('sdp+cuts')",
+    "plain": "LeastSquares(X, 2).relax('sdp')",
     "partition": "LeastSquares(X[:40], 3).relax('partition+cuts')",
     "lifted": "CPM3C(X, 2, beta=0.05).relax('lifted')",
 }
@@ -39,7 +40,7 @@ SOLVERS = [
      ("margins", "SGD"), ("classes", "MarginSearch"), ("classes", "CuttingPlane"),
      ("kernels", "KernelTree"), ("kernels", "CuttingPlane"), ("domain", "DualCoordinate"),
      ("domain", "SGD"), ("domain", "CuttingPlane"), ("sphere", "Libsvm"),
-     ("sdp", "RegularizedDual"), ("sdp", "InteriorPoint"), ("sdp", "LowRank"), ("sdp", "Conic"),
+     ("sdp", "RegularizedDual"), ("plain", "InteriorPoint"), ("plain", "LowRank"), ("sdp", "Conic"),
      ("partition", "RegularizedDual"), ("lifted", "MarginBarrier")]
 HEAD = """
 import json, sys, warnings
