@@ -9,14 +9,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import zipfile
-import zlib
 from typing import Any
 
 import numpy as np
 
 from mmcopt import constraints, registry
 from mmcopt.checks import Rule, instance, is_sparse, optional
+from mmcopt.datasets.archives import BROKEN, read_arrays, write_arrays
 from mmcopt.errors import DataError, MMCError
 from mmcopt.kernels import Kernel
 from mmcopt.margins import LOSSES
@@ -26,9 +25,6 @@ from mmcopt.tolerances import CERTIFIED_GAP
 from mmcopt.types import Path
 
 VERSION = 1
-# What zip, zlib, NumPy, JSON and classes raise on a file that is damaged or something else.
-BROKEN = (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, EOFError,
-          MemoryError, RecursionError, NotImplementedError, zipfile.BadZipFile, zlib.error)
 HEAD = ("formulation", "fingerprint", "params", "certificate", "status", "history", "ladder")
 # What later versions added; files of earlier ones have none of it.
 ADDED = ("climb_end", "adopted", "gap_tol", "incumbent")
@@ -131,8 +127,7 @@ def save(result: Result, path: Path, *, data: bool = True) -> None:
     }
     for name in FIELDS:
         document[name] = _pack(getattr(result, name), arrays)
-    with open(path, "wb") as file:
-        np.savez_compressed(file, document=np.array(json.dumps(document)), **arrays)
+    write_arrays(path, {"document": np.array(json.dumps(document)), **arrays})
 
 
 def load(path: Path, *, problem: Formulation | None = None) -> Result:
@@ -142,13 +137,17 @@ def load(path: Path, *, problem: Formulation | None = None) -> Result:
     somebody has changed into something that is no result. What it says is judged by `verify`.
     """
     try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files if name != "document"}
-            document = json.loads(str(archive["document"]))
+        arrays = read_arrays(path)
+        document = json.loads(str(arrays.pop("document")))
     except FileNotFoundError as e:
         raise DataError(f"there is no file {path}.") from e
+    except MMCError:
+        raise
     except BROKEN as e:
         raise DataError(f"{path} is not a saved result: {e}.") from e
+    odd = next((name for name, a in arrays.items() if a.dtype.kind not in "fiubSU"), None)
+    if odd is not None:
+        raise DataError(f"{path} is not a saved result: {odd} is of dtype {arrays[odd].dtype}.")
     if not isinstance(document, dict):
         raise DataError(f"{path} is not a saved result: its description is no mapping.")
     if document.get("mmcopt") != VERSION:

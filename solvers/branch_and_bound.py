@@ -11,7 +11,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mmcopt.bounds import enumeration
-from mmcopt.bounds.decision_tree import ENUMERATED, Decision, decided, inherited, lift_of
+from mmcopt.bounds.decision_tree import (
+    ENUMERATED,
+    Decision,
+    covering,
+    decided,
+    families,
+    inherited,
+    leaf_bound,
+    lift_of,
+)
 from mmcopt.bounds.label_lift import Duals, Lift
 from mmcopt.bounds.labels_from_matrix import rounded
 from mmcopt.capabilities import Capability, LabelQuadratic
@@ -20,7 +29,7 @@ from mmcopt.errors import InfeasibleError
 from mmcopt.modeling.result import Certificate, Status
 from mmcopt.solvers.memetic import Memetic
 from mmcopt.solvers.regularized_dual import RegularizedDual
-from mmcopt.solving import Progress, Run, Solver, out_of_time, run
+from mmcopt.solving import Progress, Proved, Run, Solver, out_of_time, run
 from mmcopt.solving.label_search import start_labels
 from mmcopt.types import Ints
 
@@ -155,11 +164,17 @@ class BranchAndBound(Solver):
 
     def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
         lq = f.offer(LabelQuadratic)
+        if isinstance(init, Proved):
+            tree = _regrown(lq, start_labels(lq, init.point, rng), init.duals)
+            return self._progress(lq, self._pruned(tree))
         c = start_labels(lq, init, rng)
         if lq.k > 1:
             found = run(Memetic(), lq, lq.expand(c), rng)
             c = lq.reduce(found.point)
         return self._progress(lq, _Tree(c, lq.value(c)))
+
+    def goes_on(self, kind: str) -> bool:
+        return kind == "branch-and-bound"
 
     def step(self, f: Any, state: _Tree, rng: np.random.Generator) -> Progress:
         lq = f.offer(LabelQuadratic)
@@ -185,6 +200,16 @@ class BranchAndBound(Solver):
 
     # ------------------------------------------------------------ one node
 
+    def _pruned(self, state: _Tree) -> _Tree:
+        """The tree without open nodes that nothing is left of."""
+        done = [(bound, v) for bound, v in state.open if bound >= self._cutoff(state)]
+        state.open = [item for item in state.open if item not in done]
+        heapq.heapify(state.open)
+        state.closed = min([state.closed, *(bound for bound, _ in done)])
+        for _, v in done:
+            state.starts.pop(v, None)
+        return state
+
     def _cutoff(self, state: _Tree) -> float:
         return state.value - self.gap * abs(state.value)
 
@@ -202,8 +227,7 @@ class BranchAndBound(Solver):
                 state.prove(at.node, {})
                 state.active = None
                 return
-            at.whole = dataclasses.replace(at.lift, groups=at.lift.groups[at.small.groups],
-                                           signs=at.lift.signs[at.small.groups])
+            at.whole = _spread(at.lift, at.small)
             above, given = state.starts.pop(at.node, (None, None))
             if above is not None and given:
                 at.duals = inherited(above, at.whole, given)
@@ -238,7 +262,7 @@ class BranchAndBound(Solver):
     def _bound(self, state: _Tree, at: _Active, rng: np.random.Generator) -> float:
         """Raise the bound of the node by some steps of its relaxation; by how much it rose."""
         cutoff = self._cutoff(state)
-        start = RegularizedDual().start * (1.0 if at.node == 0 else LATER)
+        start = RegularizedDual().start * (LATER if at.node > 0 or at.duals else 1.0)
         inner = RegularizedDual(start=start, target=cutoff + 0.1 * self.gap * abs(cutoff))
         out = run(inner, at.lift, at.state or at.duals or None, rng, max_iter=CHUNK)
         at.X, at.duals, at.state, at.rounds = out.point, out.duals, out.state, at.rounds + 1
@@ -272,6 +296,49 @@ class BranchAndBound(Solver):
                         extras={"lower": lower, "nodes": float(len(state.parent)),
                                 "open": float(len(state.open))},
                         duals=state.certificate() if lower > -math.inf else None)
+
+
+def _regrown(lq: LabelQuadratic, c: Ints, proof: dict[str, Any]) -> _Tree:
+    """The tree of a certificate, whose open leaves begin at the duals that they have or inherit.
+
+    A certificate of another form is no tree to go on from, and one node is.
+    """
+    tree = _Tree(c, lq.value(c))
+    parent = [int(p) for p in proof["parent"]]
+    pair = [(int(i), int(j)) for i, j in np.asarray(proof["pair"]).reshape(-1, 2)]
+    same, duals = [bool(s) for s in proof["same"]], list(proof["duals"])
+    children = families(parent)
+    if covering(children, pair, same) != children or \
+            any(kids and kids[1] != kids[0] + 1 for kids in children):
+        return tree
+    tree.parent, tree.pair, tree.same, tree.duals = parent, pair, same, duals
+    tree.children = {v: kids[0] for v, kids in enumerate(children) if kids}
+    tree.open, bounds = [], [-math.inf] * len(parent)
+    for v, kids in enumerate(children):
+        given, path = duals[v], tree.path(v)
+        own = -math.inf if given is None else leaf_bound(lq, path, given)
+        bounds[v] = max(own, bounds[parent[v]] if v else -math.inf)
+        if kids:
+            continue
+        if own == math.inf or (given is not None and "enumerated" in given):
+            tree.closed = min(tree.closed, own)
+            continue
+        tree.open.append((bounds[v], v))
+        source = v if given is not None else parent[v]
+        if source >= 0 and duals[source]:
+            tree.starts[v] = _whole(lq, tree.path(source)), duals[source]
+    return tree
+
+
+def _whole(lq: LabelQuadratic, path: list[Decision]) -> Lift:
+    """The lift of a node, over all nodes."""
+    small = decided(lq, path)
+    return _spread(lift_of(small), small)
+
+
+def _spread(lift: Lift, small: LabelQuadratic) -> Lift:
+    return dataclasses.replace(lift, groups=lift.groups[small.groups],
+                               signs=lift.signs[small.groups])
 
 
 def _undecided(at: _Active) -> tuple[int, int] | None:

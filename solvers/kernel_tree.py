@@ -53,7 +53,7 @@ class KernelTree(MarginTree):
     def kernels(self, f: Any) -> int:
         return len(f.offer(KernelMargin).parts)
 
-    def root(self, f: Any, rng: np.random.Generator) -> Tree:
+    def root(self, f: Any, rng: np.random.Generator, duals: Any = None) -> Tree:
         margin = f.offer(KernelMargin)
         rows = [sample_rows(part) for part in margin.parts]
         return planted(rows, margin.beta / 4.0, np.zeros(len(rows[0])),

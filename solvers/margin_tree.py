@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import heapq
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
 from mmcopt.bounds.margin_metric import MarginMetric, sample_rows
+from mmcopt.bounds.margin_tree import margin_proof
 from mmcopt.bounds.weight_lift import margin_lift
 from mmcopt.capabilities import Capability, LiftedMargin, MarginRisk
 from mmcopt.checks import hyper, integer, real, require_memory
@@ -17,7 +18,7 @@ from mmcopt.margins import Hinge
 from mmcopt.modeling.result import Certificate, Status
 from mmcopt.solvers.margin_barrier import MarginBarrier
 from mmcopt.solving.runs import Run, run
-from mmcopt.solving.solver import Progress, Solver
+from mmcopt.solving.solver import Progress, Proved, Solver
 from mmcopt.tolerances import LEVELS
 from mmcopt.types import Floats
 
@@ -45,6 +46,7 @@ class Tree:
     weight: Floats  # and of the kernels
     open: list[tuple[float, int]]
     stubborn: float = math.inf  # the least bound of a node that nothing is left of and that is open
+    ends: Floats = field(default_factory=lambda: np.empty(0))  # of a tree that was read: of leaves
 
     @property
     def n(self) -> int:
@@ -129,6 +131,11 @@ class MarginTree(Solver):
     # ------------------------------------------------------------ the loop
 
     def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
+        if isinstance(init, Proved):
+            tree = _regrown(self.root(f, rng, init.duals), margin_proof(f, init.duals), init.duals)
+            T = self.scores(f, init.point)
+            self._improve(tree, T[:, 0] - T[:, 1], EXACT)
+            return self._progress(f, self._judged(tree))
         tree = self.root(f, rng)
         if init is not None:
             T = self.scores(f, init)
@@ -143,10 +150,22 @@ class MarginTree(Solver):
         self._improve(tree, np.tensordot(tree.weight, tree.plain, 1) @ tree.u, EXACT)
         return self._progress(f, tree)
 
-    def root(self, f: Any, rng: np.random.Generator) -> Tree:
-        """The tree of its root, with the g of the lifted margin there."""
+    def goes_on(self, kind: str) -> bool:
+        return kind == "margin-tree"
+
+    def _judged(self, tree: Tree) -> Tree:
+        """A tree that was read, with its nodes that nothing is left of taken for what they are."""
+        target = self._target(tree)
+        weak = tree.ends[tree.ends < target]
+        tree.stubborn = float(weak.min(initial=math.inf))
+        return tree
+
+    def root(self, f: Any, rng: np.random.Generator, duals: Any = None) -> Tree:
+        """The tree of its root, with the g of the lifted margin there, or those of a proof."""
         risk = f.offer(MarginRisk)
         X, c = sample_rows(risk.features), risk.beta / 4.0
+        if duals is not None:
+            return planted([X], c, np.array(duals["g"], dtype=np.float64), 1.0, 1.0)
         lift = margin_lift(LiftedMargin(risk.features, 2, risk.beta))
         multiple, g, _ = lift.multiple(run(MarginBarrier(), lift, None, rng).duals or {})
         g = self.share * multiple * g
@@ -288,6 +307,26 @@ def planted(rows: list[Floats], c: float, g: Floats, power: float, scale: float)
     book.count[0] = 1
     return Tree(rows, scale, power, g, K, plain, book, _stack(n, M), math.inf, np.zeros(n),
                 np.ones(M), [(0.0, 0)])
+
+
+def _regrown(tree: Tree, proof: Any, duals: dict[str, Any]) -> Tree:
+    """The tree of a proof: its nodes and dual points, with the bounds that were recomputed."""
+    signs, n = proof.tree, tree.n
+    V, Q, m = len(signs.parent), len(signs.owner), len(signs.implied)
+    book = _book(n, max(1000, Q + V + m // 30 + 2 * n))
+    for name in ("parent", "sample", "sign", "born", "closed", "last"):
+        getattr(book, name)[:V] = getattr(signs, name)
+    book.owner[:Q], book.share[:Q], book.label[:Q] = signs.owner, signs.share, signs.at
+    book.level[:Q] = duals["level"]
+    book.implied[:m], book.which[:m] = signs.implied, signs.which
+    bounds = np.array(proof.bounds) / tree.scale
+    book.bound[:V] = np.minimum(bounds, np.finfo(np.float64).max)
+    book.waits[signs.open] = 1
+    book.count[:] = V, Q, m, V - len(signs.open)
+    tree.book, tree.open = book, [(float(bounds[v]), int(v)) for v in signs.open]
+    heapq.heapify(tree.open)
+    tree.ends = proof.values[:len(proof.values) - len(signs.open[signs.open > 0])] / tree.scale
+    return tree
 
 
 def _book(n: int, states: int, old: Any = None) -> Any:

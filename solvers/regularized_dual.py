@@ -15,7 +15,7 @@ from mmcopt.capabilities import Capability
 from mmcopt.checks import hyper, integer, optional, real
 from mmcopt.linalg import largest_eigenvalue
 from mmcopt.modeling.result import Status
-from mmcopt.solving import Progress, Solver, out_of_time
+from mmcopt.solving import Progress, Proved, Solver, out_of_time
 from mmcopt.types import Floats
 
 LEAST_VIOLATION = 2e-3  # violations below this part of the diagonal are not cut off
@@ -180,7 +180,8 @@ class RegularizedDual(Solver):
             return self._progress(lift, init)
         require_room(lift, "RegularizedDual", 60 if lift.bounded else 20, 5e-7 * lift.m**3,
                      "use relax('sdp') with LowRank for two clusters, or relax('eig').")
-        duals = dict(init) if isinstance(init, dict) else {}
+        given = init.duals if isinstance(init, Proved) else init
+        duals = dict(given) if isinstance(given, dict) else {}
         X = np.eye(lift.m) * lift.top
         alpha = self.start * float(np.linalg.norm(lift.R)) / lift.m
         space = DualSpace(lift, lift.clean(duals)[1])
@@ -190,6 +191,9 @@ class RegularizedDual(Solver):
         self._evaluate(state, state.z)
         state.nearest = state.X
         return self._progress(lift, state)
+
+    def goes_on(self, kind: str) -> bool:
+        return kind in ("sdp", "sdp+cuts", "partition", "partition+cuts")
 
     def step(self, f: Any, state: _Dual, rng: np.random.Generator) -> Progress:
         lift, space, state.end = f.offer(Lift), state.space, None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 LEAST_ROUNDS = 256  # rounds of a step
 
-Play = Callable[[Ints, float], Any]  # rounds at the samples picked, until one moves w by so little
+Play = Callable[[Ints, float], None]  # rounds at the samples picked, until one moves w by so little
 
 
 class DomainDescent:
@@ -80,24 +81,76 @@ class DomainDescent:
         return Progress(self, point, value, bound, extras, {"a": point})
 
 
-def player(kernel: KernelRows, C: float, counts: Ints, memory: Floats) -> Play:
-    """A function that plays rounds, by the loop that suits the kernel."""
-    from mmcopt.compiled import gaussian_sums
+@dataclass(frozen=True)
+class FeatureRounds:
+    """Rounds on features, with w itself."""
 
+    Phi: Floats
+    C: float
+    counts: Ints
+    memory: Floats
+    v: Floats
+
+    def __call__(self, picks: Ints, theta: float) -> None:
+        """Play them."""
+        from mmcopt.compiled.gaussian_sums import feature_rounds
+
+        feature_rounds(self.Phi, picks, self.C, theta, self.counts, self.v, self.memory)
+
+
+@dataclass(frozen=True)
+class GaussianRounds:
+    """Rounds on a Gaussian kernel, whose values are computed as they are needed."""
+
+    X: Floats
+    gamma: float
+    C: float
+    counts: Ints
+    memory: Floats
+    place: Ints
+    ST: Floats
+    raw: Floats
+
+    def __call__(self, picks: Ints, theta: float) -> None:
+        """Play them."""
+        from mmcopt.compiled.gaussian_sums import gaussian_rounds
+
+        gaussian_rounds(self.X, self.gamma, picks, self.C, theta, self.counts, self.place, self.ST,
+                        self.raw, self.memory)
+
+
+@dataclass(frozen=True)
+class MatrixRounds:
+    """Rounds on a kernel matrix."""
+
+    K: Floats
+    C: float
+    counts: Ints
+    memory: Floats
+    place: Ints
+    at: Ints
+    raw: Floats
+
+    def __call__(self, picks: Ints, theta: float) -> None:
+        """Play them."""
+        from mmcopt.compiled.gaussian_sums import matrix_rounds
+
+        matrix_rounds(self.K, picks, self.C, theta, self.counts, self.place, self.at, self.raw,
+                      self.memory)
+
+
+def player(kernel: KernelRows, C: float, counts: Ints, memory: Floats) -> Play:
+    """What plays rounds, by the loop that suits the kernel."""
     n = kernel.n
     if kernel.features is not None:
         Phi = np.ascontiguousarray(kernel.features)
-        v = np.zeros(Phi.shape[1])
-        return lambda picks, theta: gaussian_sums.feature_rounds(Phi, picks, C, theta, counts, v,
-                                                                 memory)
+        return FeatureRounds(Phi, C, counts, memory, np.zeros(Phi.shape[1]))
     place, raw = np.full(n, -1, dtype=np.int64), np.zeros(n)
     if kernel.gaussian is not None:
         XT, gamma = kernel.gaussian.XT, kernel.gaussian.gamma
-        X, ST = np.ascontiguousarray(XT.T), np.empty_like(XT)
-        return lambda picks, theta: gaussian_sums.gaussian_rounds(X, gamma, picks, C, theta, counts,
-                                                                  place, ST, raw, memory)
+        return GaussianRounds(np.ascontiguousarray(XT.T), gamma, C, counts, memory, place,
+                              np.empty_like(XT), raw)
     require_memory(8.0 * n * n, f"SGD on a {n} x {n} kernel matrix that is not Gaussian",
                    "use kernel.nystroem(rank), or DualCoordinate.")
-    K, at = kernel.rows(np.arange(n)), np.empty(n, dtype=np.int64)
-    return lambda picks, theta: gaussian_sums.matrix_rounds(K, picks, C, theta, counts, place, at,
-                                                            raw, memory)
+    return MatrixRounds(kernel.rows(np.arange(n)), C, counts, memory, place,
+                        np.empty(n, dtype=np.int64), raw)

@@ -46,6 +46,7 @@ class KernelProof:
         self.power = np.inf if margin.p == 1.0 else margin.p / (margin.p - 1.0)
         with one_thread:
             values = leaf_values(self.tree, max(1, int(BATCH / (len(rows) * n))), self._batch)
+        self.values = margin.scale * values
         self.bounds = [margin.scale * bound for bound in self.tree.bounds(values)]
 
     def _batch(self, states: Any, row: Any, leaves: Any, wanted: Any) -> Floats:

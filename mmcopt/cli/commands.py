@@ -70,7 +70,7 @@ def _picture(draw: Any, path: str) -> None:
 
 def solve(args: Namespace) -> int:
     """Cluster a data set."""
-    _writable(args.out, args.save, args.plot)
+    _writable(args.out, args.save, args.plot, args.checkpoint)
     _check_picture(args.plot)
     chosen = None if args.solver is None else parse_solvers(args.solver)
     if chosen is not None and len(chosen) != 1:
@@ -82,11 +82,12 @@ def solve(args: Namespace) -> int:
     with heard() as warned:
         result = run_solver(task.problem, chosen[0] if chosen else None, seed=args.seed,
                             time_limit=args.time_limit, n_jobs=args.jobs, progress=live,
-                            **options)
+                            checkpoint=args.checkpoint, **options)
         interrupted = result.status is Status.INTERRUPTED
         if args.certify is not None and not interrupted:
             try:
-                result, interrupted = climb(result, args.certify, quiet=args.json)
+                result, interrupted = climb(result, args.certify, quiet=args.json,
+                                            checkpoint=args.checkpoint)
             except BackendError as e:  # what was found before is shown all the same
                 failed = f"raising the bound failed: {' '.join(str(e).split())}"
     answer = Answer(task, result)
@@ -126,7 +127,7 @@ def _write_labels(path: str | None, labels: Any) -> None:
 
 def compare(args: Namespace) -> int:
     """Run solvers side by side on a data set."""
-    _writable(args.save, args.plot)
+    _writable(args.save, args.plot, args.checkpoint)
     _check_picture(args.plot)
     if args.save:
         check_suffix(args.save)
@@ -137,7 +138,8 @@ def compare(args: Namespace) -> int:
     with heard() as warned:
         table = run_comparison({args.data: task.problem}, named or task.rivals(),
                                seeds=args.seeds, y=task.classes, time_limit=args.time_limit,
-                               n_jobs=args.jobs, progress=live)
+                               n_jobs=args.jobs, progress=live,
+                               checkpoint=args.checkpoint)
         if args.certify is not None and not table.interrupted:
             with LadderWatch(args.certify, quiet=args.json) as watch:
                 table.certify(time_limit=args.certify, progress=watch)
@@ -174,14 +176,15 @@ def compare(args: Namespace) -> int:
 def certify(args: Namespace) -> int:
     """Verify a saved run, tighten its bound, verify again."""
     real(0).check("--seconds", "S", args.seconds)
-    _writable(args.save, args.plot)
+    _writable(args.save, args.plot, args.checkpoint)
     _check_picture(args.plot)
     before = saving.load(args.run)
     report = before.verify()
     if not report:
         bad = "; ".join(f"{c.name}: {c.detail}" for c in report.checks if not c.ok)
         raise DataError(f"{args.run} does not verify: {bad}.")
-    after, interrupted = climb(before, args.seconds, quiet=args.json)
+    after, interrupted = climb(before, args.seconds, quiet=args.json,
+                               checkpoint=args.checkpoint)
     again = after.verify()
     if args.save:
         after.save(args.save)
@@ -221,8 +224,9 @@ def reproduce(args: Namespace) -> int:
     if args.paper not in papers.PAPERS:
         raise ParameterError(f"no paper is called {args.paper!r}; there are "
                              f"{', '.join(papers.PAPERS)}.")
+    _writable(args.checkpoint)
     found = papers.run(args.paper, table=args.table, quick=args.quick, out=args.out,
-                       show=not args.json)
+                       show=not args.json, checkpoint=args.checkpoint)
     if args.json:
         show_json(found)
     return DONE

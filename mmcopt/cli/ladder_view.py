@@ -131,11 +131,12 @@ class LadderWatch:
                                        "(Ctrl-C keeps the best so far)")
 
 
-def climb(result: Result, seconds: float, *, quiet: bool) -> tuple[Result, bool]:
+def climb(result: Result, seconds: float, *, quiet: bool,
+          checkpoint: str | None = None) -> tuple[Result, bool]:
     """Raise the bound of a result before the reader's eyes; also whether Ctrl-C ended it."""
     with LadderWatch(seconds, quiet=quiet) as watch:
         try:
-            tight = result.certify(time_limit=seconds, progress=watch)
+            tight = result.certify(time_limit=seconds, progress=watch, checkpoint=checkpoint)
         except KeyboardInterrupt:  # before the first level; nothing found so far is lost
             return result, True
     return tight, interrupted(tight)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from mmcopt import __version__
-from mmcopt.cli.exit_codes import BAD_INPUT, DONE, INTERRUPTED, SOLVER_FAILED
+from mmcopt.cli.exit_codes import BAD_INPUT, DONE, INTERRUPTED, SOLVER_FAILED, TERMINATED
 from mmcopt.compiled.compiling import hush
 from mmcopt.errors import BackendError, MMCError
 
@@ -202,6 +205,12 @@ def _problem_options(parser: Any) -> None:
                        help="do not scale features, or kernels, to a mean square of 1")
 
 
+def _checkpoint_option(parser: Any, what: str) -> None:
+    parser.add_argument("--checkpoint", metavar="FILE",
+                        help=f"write the {what} there about once a second; the same command goes "
+                        "on where a killed one was")
+
+
 def _output_options(parser: Any) -> None:
     parser.add_argument("--certify", type=float, metavar="SECONDS",
                         help="raise the lower bound for this long, and show how it climbs")
@@ -223,6 +232,7 @@ def _solve_parser(commands: Any) -> None:
                      "random; kmeans for margins of three clusters and more)")
     run.add_argument("--time-limit", type=float, metavar="SECONDS", help="for all, in total")
     run.add_argument("--jobs", type=int, metavar="N", help="restarts at once, in threads")
+    _checkpoint_option(run, "search and the climb of --certify")
     out = p.add_argument_group("output")
     out.add_argument("--out", metavar="FILE.csv", help="write the clusters, one a line")
     out.add_argument("--save", metavar="RUN.npz", help="write everything, for mmcopt certify")
@@ -240,6 +250,7 @@ def _compare_parser(commands: Any) -> None:
                      help="runs of each solver (default: %(default)s)")
     run.add_argument("--time-limit", type=float, metavar="SECONDS", help="for each run")
     run.add_argument("--jobs", type=int, metavar="N", help="runs at once, in threads")
+    _checkpoint_option(run, "comparison")
     out = p.add_argument_group("output")
     out.add_argument("--save", metavar="FILE", help="write .csv, .json or .md")
     _output_options(out)
@@ -259,6 +270,7 @@ def _other_parsers(commands: Any) -> None:
     p.add_argument("run", metavar="RUN.npz", help="written by mmcopt solve --save")
     p.add_argument("--seconds", type=float, default=60.0, metavar="S", help="default: %(default)s")
     p.add_argument("--save", metavar="FILE.npz", help="write the run with its new bound")
+    _checkpoint_option(p, "climb")
     p.add_argument("--plot", metavar="FILE",
                    help="draw the bounds against time (.png, .pdf, .svg)")
     p.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
@@ -276,6 +288,7 @@ def _other_parsers(commands: Any) -> None:
     p.add_argument("--table", type=int, metavar="N", help="only this table")
     p.add_argument("--quick", action="store_true", help="fewer runs, less than two minutes")
     p.add_argument("--out", metavar="DIR", help="write Markdown and JSON there")
+    _checkpoint_option(p, "cells that are done")
     p.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
 
 
@@ -298,7 +311,34 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code."""
+    """Run the command line and return its exit code; SIGTERM ends it as Ctrl-C does."""
+    with _terminable() as terminated:
+        code = _run(argv)
+    return TERMINATED if terminated and code == INTERRUPTED else code
+
+
+@contextmanager
+def _terminable() -> Iterator[list[int]]:
+    """Let SIGTERM interrupt what is running, and say that it came; once, and where it would end."""
+    came: list[int] = []
+
+    def stop(number: int, frame: Any) -> None:
+        came.append(number)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        raise KeyboardInterrupt
+
+    ours = threading.current_thread() is threading.main_thread() \
+        and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if ours:
+        signal.signal(signal.SIGTERM, stop)
+    try:
+        yield came
+    finally:
+        if ours:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _run(argv: Sequence[str] | None) -> int:
     parser = build_parser()
     try:
         args = parser.parse_args(argv)
@@ -321,6 +361,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _failed(args, e, SOLVER_FAILED)
     except (MMCError, OSError) as e:
         return _failed(args, e, BAD_INPUT)
+    except ImportError as e:  # what some extensions make of Ctrl-C while they are loaded
+        if not _by_ctrl_c(e):
+            raise
+        return _failed(args, "interrupted", INTERRUPTED)
+
+
+def _by_ctrl_c(error: BaseException | None) -> bool:
+    """Whether an error comes of an interrupt."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _failed(args: argparse.Namespace, error: object, code: int) -> int:

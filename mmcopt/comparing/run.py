@@ -25,8 +25,9 @@ from mmcopt.linalg import one_thread
 from mmcopt.modeling import Formulation
 from mmcopt.modeling.result import Status
 from mmcopt.solving import Solver, repr_solver, solve
+from mmcopt.solving.checkpoints import Checkpoint, Place
 from mmcopt.solving.pairing import resolve_solver
-from mmcopt.types import Seed
+from mmcopt.types import Path, Seed
 
 
 class Watch:
@@ -85,8 +86,9 @@ class _Runs:
     """The runs of one comparison, one after another or in threads."""
 
     def __init__(self, table: Comparison, solvers: dict[str, Solver], watch: Watch,
-                 limits: dict[str, Any]) -> None:
+                 limits: dict[str, Any], file: Checkpoint | None) -> None:
         self.table, self.solvers, self.watch, self.limits = table, solvers, watch, limits
+        self.file = file
         self.prepared: dict[tuple[str, str], float] = {}
         self.stop = threading.Event()
         self.lock = threading.Lock()
@@ -116,7 +118,8 @@ class _Runs:
         problem, solver = self.table.problems[task.problem], self.solvers[task.solver]
         where = (task.problem, task.solver, task.seed)
         try:
-            result = solve(problem, solver, seed=task.seed, callback=step, **self.limits)
+            result = solve(problem, solver, seed=task.seed, callback=step,
+                           checkpoint=self._place(where), **self.limits)
         except BackendError as e:
             with self.lock:
                 self.watch.finished(self.table.fail(*where, e))
@@ -127,6 +130,10 @@ class _Runs:
             self.watch.finished(row)
         if result.status is Status.INTERRUPTED:
             self.stop.set()
+
+    def _place(self, where: tuple[Any, ...]) -> Place | None:
+        """Where a run keeps what it reaches; its time counts on."""
+        return None if self.file is None else Place(self.file, " | ".join(map(str, where)), True)
 
     def serial(self, tasks: list[_Task]) -> None:
         """Do the runs one after another."""
@@ -172,7 +179,7 @@ class _Runs:
 def compare(problems: Any, solvers: Any, *, seeds: int | Sequence[Any],
             time_limit: float | None = None, y: Any = None, n_jobs: int | None = None,
             max_iter: int | None = None, init: Any = None,
-            progress: bool | Watch = False) -> Comparison:
+            progress: bool | Watch = False, checkpoint: Path | None = None) -> Comparison:
     """Run every solver on every problem from every seed.
 
     Parameters
@@ -191,6 +198,9 @@ def compare(problems: Any, solvers: Any, *, seeds: int | Sequence[Any],
         Runs at once, in threads with one BLAS thread each.
     progress : bool or Watch
         Show a progress line, or report to an object.
+    checkpoint : path
+        A file to which the comparison is written about once a second: the same call goes on where
+        a killed one was, with the runs that it had done and the state of the one at work.
 
     Returns
     -------
@@ -214,9 +224,10 @@ def compare(problems: Any, solvers: Any, *, seeds: int | Sequence[Any],
     optional(real(0)).check("compare", "time_limit", time_limit)
     named, chosen = _named_problems(problems), _named_solvers(solvers)
     table = Comparison(named, _truth(named, y))
+    file = None if checkpoint is None else Checkpoint(checkpoint, "comparison")
     watch = progress if isinstance(progress, Watch) else (_Line() if progress else Watch())
     runs = _Runs(table, chosen, watch, {"time_limit": time_limit, "max_iter": max_iter,
-                                                  "init": init})
+                                        "init": init}, file)
     _pair(table, chosen, runs.prepared)
     tasks = [_Task(p, s, seed) for p in named for seed in _seeds(seeds) for s in chosen
              if (p, s) in runs.prepared]
@@ -230,6 +241,9 @@ def compare(problems: Any, solvers: Any, *, seeds: int | Sequence[Any],
         runs.stop.set()
     finally:
         watch.close()
+    if file is not None:
+        file.write()
+        table.checkpoint = file
     table.interrupted = runs.stop.is_set()
     _sort(table, tasks)
     return table

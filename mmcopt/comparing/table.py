@@ -15,7 +15,8 @@ from mmcopt.errors import BackendError, IncompatibleError, MMCError, ParameterEr
 from mmcopt.metrics import adjusted_rand_index
 from mmcopt.modeling import Formulation
 from mmcopt.modeling.result import ClimbEnd, Result, Rung, Status
-from mmcopt.solving.ladder import with_rungs
+from mmcopt.solving.checkpoints import Checkpoint, ClimbBook
+from mmcopt.solving.ladder import tighten, with_rungs
 from mmcopt.tables import as_json, markdown_table, text_table
 from mmcopt.tolerances import FEASIBLE
 from mmcopt.types import Path, Seed
@@ -48,6 +49,7 @@ class Comparison:
         self.failures: list[tuple[str, str, str]] = []
         self.interrupted = False
         self.ladders: dict[str, tuple[Rung, ...]] = {}
+        self.checkpoint: Checkpoint | None = None  # that `certify` goes on with
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -103,7 +105,8 @@ class Comparison:
                 continue
             started = time.perf_counter()
             try:
-                tight = found.certify(time_limit=time_limit, improve=False, progress=progress)
+                tight = tighten(found, time_limit=time_limit, improve=False, progress=progress,
+                                checkpoint=self._book(name))
             except KeyboardInterrupt:  # before the first level
                 self.interrupted = True
                 break
@@ -116,6 +119,10 @@ class Comparison:
                 self.interrupted = True
                 break
         return self
+
+    def _book(self, name: str) -> ClimbBook | None:
+        """Where the climb of a problem keeps what it reaches."""
+        return None if self.checkpoint is None else ClimbBook(self.checkpoint, f"climb of {name}")
 
     def _raise_bounds(self, problem: str, tight: Result) -> None:
         for i, (row, r) in enumerate(zip(self.rows, self.results, strict=True)):

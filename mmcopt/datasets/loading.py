@@ -26,7 +26,6 @@ import difflib
 import os
 import pathlib
 import warnings
-import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -34,9 +33,10 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from mmcopt.datasets.archives import BROKEN, array_names, read_arrays
 from mmcopt.datasets.table import Labels, Table, encode
 from mmcopt.datasets.text import Chosen, Column, read_text
-from mmcopt.errors import DataError, MMCWarning
+from mmcopt.errors import DataError, MMCError, MMCWarning
 
 Options = dict[str, Any]
 
@@ -376,11 +376,13 @@ def _read_npz(path: pathlib.Path) -> Table:
     """
     wanted = ("X", "y", "classes", "data", "indices", "indptr", "shape", "format")
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            held = ", ".join(archive.files) or "nothing"
-            parts = {key: archive[key] for key in wanted if key in archive.files}
-    except (AttributeError, ValueError, OSError, EOFError, zipfile.BadZipFile) as e:
+        names = array_names(path)
+        parts = read_arrays(path, wanted)
+    except MMCError:
+        raise
+    except BROKEN as e:
         raise DataError(f"{path}: not an npz file of plain arrays ({e}).") from e
+    held = ", ".join(names) or "nothing"
     if "X" in parts:
         X = parts["X"]
     elif parts.keys() >= {"data", "indices", "indptr", "shape"}:

@@ -6,6 +6,7 @@ the true classes; the figures are means over fresh repetitions.
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from mmcopt import registry
 from mmcopt.constraints import Sizes
 from mmcopt.kernels import Gaussian
 from mmcopt.metrics import clustering_error
-from mmcopt.reproduce.protocol import fresh_runs, load, spread
+from mmcopt.reproduce.protocol import fresh_runs, kept, load, spread
 from mmcopt.reproduce.tables import Figure, PaperTable, Reproduction, Say
 from mmcopt.solving import Budget
 from mmcopt.solving import run as run_once
@@ -250,7 +251,8 @@ def _one_set(name: str, X: Floats, y: Any, source: DataSet, plan: Plan, row: dic
         figures[method] = spread(reached, labels=True)
         if method == EVO and plan.tuning >= 10:
             figures[TUNED] = spread(anew, labels=True)
-        seconds, generations = trial.timed(cell, plan.timed)
+        seconds, generations = kept(f"{name} {method} {cell} {plan.timed} timed",
+                                    functools.partial(trial.timed, cell, plan.timed))
         times[method] = Figure(seconds, count=round(generations))
         row[f"{method}: l/n, sigma/s, 1/(lam n)"] = ", ".join(f"{v:g}" for v in cell)
         row[f"{method}: trace(K)/n"] = round(_trace(trial.problem(cell, 0)), 3)

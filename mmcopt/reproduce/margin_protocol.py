@@ -13,10 +13,11 @@ from mmcopt import registry
 from mmcopt.checks import is_sparse
 from mmcopt.metrics import purity, rand_index
 from mmcopt.modeling.result import Status
-from mmcopt.reproduce.protocol import load
+from mmcopt.reproduce.protocol import kept, load
 from mmcopt.reproduce.sgd_lmsvc import rand_limits
 from mmcopt.reproduce.tables import Figure, PaperTable
 from mmcopt.solving import Budget, run
+from mmcopt.solving.checkpoints import fingerprint
 from mmcopt.types import Ints
 
 BETA = 0.02
@@ -62,6 +63,10 @@ def fits(problem: Any, starts: int) -> Fits:
 
     Sparse rows are clustered as they are, others in the features of the problem.
     """
+    return kept(f"fits {problem.fingerprint} {starts}", lambda: _fits(problem, starts))
+
+
+def _fits(problem: Any, starts: int) -> Fits:
     solver = registry.solver("CuttingPlane")()
     began = time.process_time()
     solver.prepare(problem)
@@ -94,6 +99,10 @@ def _kmeans(X: Any, k: int, seed: int, init: str) -> Ints:
 
 def kmeans(X: Any, y: Any, runs: int) -> tuple[Figure, Figure, float]:
     """Mean accuracy and Rand index of k-means from random centres; seconds of KMeans(n_init=10)."""
+    return kept(f"k-means {fingerprint(X)} {runs}", lambda: _kmeans_figures(X, y, runs))
+
+
+def _kmeans_figures(X: Any, y: Any, runs: int) -> tuple[Figure, Figure, float]:
     from sklearn.cluster import KMeans
 
     k = int(y.max()) + 1

@@ -8,7 +8,10 @@ import time
 from typing import Any
 
 from mmcopt.errors import ParameterError
+from mmcopt.reproduce.protocol import keeping
 from mmcopt.reproduce.tables import PAPERS, Reproduction, Say
+from mmcopt.solving.checkpoints import Checkpoint
+from mmcopt.types import Path
 
 _MODULES = {"umc-rls": "mmcopt.reproduce.umc_rls", "evommc": "mmcopt.reproduce.evommc",
             "sgd-lmsvc": "mmcopt.reproduce.sgd_lmsvc", "cpm3c": "mmcopt.reproduce.cpm3c",
@@ -17,7 +20,7 @@ TABLES = {"umc-rls": (1, 2), "evommc": (1, 2), "sgd-lmsvc": (1,), "cpm3c": (2, 3
 
 
 def run(paper: str, *, table: int | None = None, quick: bool = False, out: Any = None,
-        show: Say | bool | None = None) -> Reproduction:
+        show: Say | bool | None = None, checkpoint: Path | None = None) -> Reproduction:
     """Run the protocol of a paper and return its tables beside ours.
 
     Parameters
@@ -33,6 +36,8 @@ def run(paper: str, *, table: int | None = None, quick: bool = False, out: Any =
     show : callable or bool
         Called with each line of progress. True prints progress to standard error and the report to
         standard output; None or False is silent.
+    checkpoint : path
+        A file to which the cells that are done are written: the same call goes on after them.
     """
     if paper not in PAPERS:
         raise ParameterError(f"run: paper must be one of {', '.join(map(repr, PAPERS))}; "
@@ -48,7 +53,11 @@ def run(paper: str, *, table: int | None = None, quick: bool = False, out: Any =
         elif show:
             print(f"[{time.perf_counter() - started:5.0f} s] {line}", file=sys.stderr, flush=True)
 
-    found: Reproduction = importlib.import_module(_MODULES[paper]).reproduce(quick, table, say)
+    file = None if checkpoint is None else Checkpoint(checkpoint, "reproduction")
+    if file is not None:
+        file.belongs({"paper": paper, "form": "quick" if quick else "full"})
+    with keeping(file):
+        found: Reproduction = importlib.import_module(_MODULES[paper]).reproduce(quick, table, say)
     found.seconds = time.perf_counter() - started
     if out is not None:
         for path in found.save(out):

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +19,9 @@ from mmcopt.errors import DataError
 from mmcopt.reproduce.tables import Figure
 from mmcopt.solving import Budget
 from mmcopt.solving import run as run_once
+from mmcopt.solving.checkpoints import Checkpoint, words
+
+_file: ContextVar[Checkpoint | None] = ContextVar("file", default=None)
 
 
 def load(name: str) -> tuple[Any, NDArray[np.int64]] | str:
@@ -28,12 +35,35 @@ def load(name: str) -> tuple[Any, NDArray[np.int64]] | str:
     return (X if is_sparse(X) else np.asarray(X, dtype=np.float64)), y
 
 
+@contextmanager
+def keeping(file: Checkpoint | None) -> Iterator[None]:
+    """Let `kept` use a file inside."""
+    before = _file.set(file)
+    try:
+        yield
+    finally:
+        _file.reset(before)
+        if file is not None:
+            file.write()
+
+
+def kept(key: str, compute: Callable[[], Any]) -> Any:
+    """A cell of a table that depends on the key alone: from the checkpoint, where it was done."""
+    file = _file.get()
+    return compute() if file is None else file.kept(key, compute)
+
+
 def fresh_runs(solver: Any, problem: Any, seeds: Sequence[Any],
                seconds: float = np.inf) -> list[Any]:
     """One run of a solver from a random start for each seed, without bounds or certificates."""
-    solver.prepare(problem)
-    return [run_once(solver, problem, None, np.random.default_rng(seed),
-                     Budget(deadline=clock() + seconds)) for seed in seeds]
+    def one(seed: Any) -> Any:
+        solver.prepare(problem)
+        out = run_once(solver, problem, None, np.random.default_rng(seed),
+                       Budget(deadline=clock() + seconds))
+        return replace(out, state=None)
+
+    name = "" if _file.get() is None else f"{words(solver)} {problem.fingerprint} {seconds}"
+    return [kept(f"{name} {seed}", functools.partial(one, seed)) for seed in seeds]
 
 
 def spread(values: Sequence[float], *, labels: bool, scale: float = 1.0) -> Figure:

@@ -7,6 +7,7 @@ no clustering of its data sets can have are marked.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,9 +27,10 @@ from mmcopt.metrics import (
     purity,
     rand_index,
 )
-from mmcopt.reproduce.protocol import fresh_runs, load
+from mmcopt.reproduce.protocol import kept, load
 from mmcopt.reproduce.tables import Figure, PaperTable, Reproduction, Say
 from mmcopt.selection.one_class import agreeing_graph, auto_problem, given_number
+from mmcopt.solving import run as run_once
 from mmcopt.solving import solve
 from mmcopt.types import Floats
 
@@ -211,7 +213,8 @@ def baseline(method: str, X: Floats) -> Callable[[Cell, Any], Trial]:
     def trial(cell: Cell, seed: Any) -> Trial:
         started = time.process_time()
         problem = kind(X, C=2.0**cell[1] * len(X), kernel=Gaussian(gamma=2.0**cell[0]))
-        run = fresh_runs(solver, problem, [seed])[0]
+        solver.prepare(problem)
+        run = run_once(solver, problem, None, np.random.default_rng(seed))
         given = problem.half_space(run.point) if method == SVC else (problem, run.point)
         domain = Domain.of(given)
         band = bool((np.abs(domain.f) <= EPS).any())
@@ -290,7 +293,7 @@ class OneSet:
         """Run every method; a row for each on what was run."""
         rows = []
         for method in (SVC, SGD, GAP):
-            trial = baseline(method, self.X)
+            trial = self._keeping(method, baseline(method, self.X))
             grid = Census()
             cell = self._chosen(method, trial, grid)
             self.census[method] = self.census.get(method, Census()).plus(grid)
@@ -299,9 +302,18 @@ class OneSet:
             rows.append(self._row(method, f"2^{cell[0]}, 2^{cell[1]}", grid))
         k = int(self.y.max()) + 1
         for method in (GRAPH, TREE, KNOWN):
-            self.trials[method] = [ours(method, self.X, k, i) for i in range(self.plan.ours)]
+            trial = self._keeping(method, functools.partial(self._ours, method))
+            self.trials[method] = [trial(k, i) for i in range(self.plan.ours)]
             rows.append(self._row(method, "by the rule", None))
         return rows
+
+    def _ours(self, method: str, k: int, seed: Any) -> Trial:
+        return ours(method, self.X, k, seed)
+
+    def _keeping(self, method: str, trial: Callable[[Any, Any], Trial]) -> Callable[..., Trial]:
+        """Trials of a cell and a seed that a checkpoint keeps, with the time that they took."""
+        return lambda cell, seed: kept(f"{self.name} {method} {cell} {seed}",
+                                       lambda: trial(cell, seed))
 
     def _chosen(self, method: str, trial: Callable[[Cell, Any], Trial], grid: Census) -> Cell:
         """The cell of highest mean Rand index; the best few are run from further seeds first."""

@@ -6,6 +6,7 @@ starts, the best cell is chosen with the true classes, and fresh starts give the
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 import warnings
@@ -18,7 +19,7 @@ import numpy as np
 from mmcopt import registry
 from mmcopt.kernels import Gaussian
 from mmcopt.metrics import adjusted_rand_index
-from mmcopt.reproduce.protocol import fresh_runs, load, spread
+from mmcopt.reproduce.protocol import fresh_runs, kept, load, spread
 from mmcopt.reproduce.tables import Figure, PaperTable, Reproduction, Say
 from mmcopt.types import Floats
 
@@ -199,7 +200,8 @@ def _one_set(name: str, X: Floats, y: Any, plan: Plan, say: Say) -> Outcome:
         say(f"{name}: {method}")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of EM and of graphs in several pieces
-            out.runs[method] = [adjusted_rand_index(y, model(seed))
+            out.runs[method] = [kept(f"{name} {method} {seed}",
+                                     functools.partial(_ari, y, model, seed))
                                 for seed in range(plan.baseline)]
     solvers = {m: registry.solver(s)(**options) for m, (s, options) in RLS.items()}
     means = _grid(name, X, y, solvers, plan, say)
@@ -220,6 +222,10 @@ def _one_set(name: str, X: Floats, y: Any, plan: Plan, say: Say) -> Outcome:
     out.settings["seconds"] = round(time.perf_counter() - started, 1)
     say(f"{name}: {OURS} {np.mean(out.runs[OURS]):.3f}; {out.settings['seconds']:.0f} s in all")
     return out
+
+
+def _ari(y: Any, model: Callable[[int], Any], seed: int) -> float:
+    return adjusted_rand_index(y, model(seed))
 
 
 def _problem(X: Floats, k: int, sigma: float, exponent: int) -> Any:

@@ -16,10 +16,10 @@ from mmcopt.solving.pairing import (
     resolve_solver,
 )
 from mmcopt.solving.runs import Budget, Run, out_of_time, run
-from mmcopt.solving.solver import Progress, Solver
+from mmcopt.solving.solver import Progress, Proved, Solver
 
 __all__ = [
-    "Budget", "Fits", "Progress", "Run", "Solver", "capability_table", "certify", "check",
+    "Budget", "Fits", "Progress", "Proved", "Run", "Solver", "capability_table", "certify", "check",
     "check_pair", "fits", "out_of_time", "pairing_table", "repr_solver", "resolve_solver", "run",
     "solve", "tighten",
 ]

@@ -20,20 +20,21 @@ from numpy.typing import ArrayLike
 from mmcopt.bounds.certificates import bound_seconds, cheap_bound
 from mmcopt.checks import FUNCTION, JOBS, flag, integer, known_keywords, optional, real
 from mmcopt.compiled.compiling import STATE, announced, clock
-from mmcopt.errors import BackendError, MMCWarning, ParameterError
+from mmcopt.errors import BackendError, DataError, MMCError, MMCWarning, ParameterError
 from mmcopt.linalg import one_thread, same_threads
 from mmcopt.modeling import Formulation
-from mmcopt.modeling.result import History, Result, Status
+from mmcopt.modeling.result import MALFORMED, History, Result, Status
 from mmcopt.solving.agreement import disagreement
+from mmcopt.solving.checkpoints import AGAIN, Place, Section, section_of
 from mmcopt.solving.pairing import check_pair, resolve_solver
 from mmcopt.solving.progress_line import meter
 from mmcopt.solving.runs import Budget, Run, run
-from mmcopt.solving.solver import Solver
+from mmcopt.solving.solver import Proved, Solver
 from mmcopt.solving.starts import not_again, starting_point
 from mmcopt.tolerances import CERTIFIED_GAP
-from mmcopt.types import Seed
+from mmcopt.types import Path, Seed
 
-Start: TypeAlias = Result | ArrayLike | str | None  # a result, labels, a point, or a name
+Start: TypeAlias = Result | Proved | ArrayLike | str | None  # a result, labels, a point, or a name
 
 
 @dataclass
@@ -49,15 +50,29 @@ class _Job:
     callback: Callable[[dict[str, float]], bool | None] | None
     progress: Any
     origin: float
+    section: Section | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
     best: float = math.inf
 
+    def over(self, index: int) -> bool:
+        """Whether a limit has been reached that keeps restart ``index`` from being begun."""
+        begun = self.section is not None and str(index) in self.section.stored.parts
+        return self.budget.spent(0) is not None and not begun
+
     def one(self, index: int, seed: np.random.SeedSequence) -> Run:
         """Run restart ``index``; only restart 0 uses the caller's start."""
+        keeper = None if self.section is None else self.section.restart(index)
+        if keeper is not None and keeper.ended is not None:
+            return keeper.ended
         rng = np.random.default_rng(seed)
         start = self.init if index == 0 or isinstance(self.init, str) else None
-        point = starting_point(self.problem, start, rng)
-        rows: list[dict[str, float]] = []
+        resumed = keeper is not None and keeper.start is not None
+        point = None if resumed else starting_point(self.problem, start, rng)
+        if isinstance(start, Result) and start.certificate is not None \
+                and start.certificate.fingerprint == self.problem.fingerprint \
+                and self.solver.goes_on(start.certificate.kind):
+            point = Proved(point, start.certificate.duals)
+        rows: list[dict[str, float]] = [] if keeper is None else keeper.rows
 
         def record(row: dict[str, float]) -> None:
             row = {"restart": index, "seconds": clock() - self.origin, **row}
@@ -69,7 +84,14 @@ class _Job:
                 if self.callback is not None and self.callback(row):
                     self.budget.stop.set()
 
-        out = run(self.solver, self.problem, point, rng, self.budget, record)
+        try:
+            out = run(self.solver, self.problem, point, rng, self.budget, record, keeper=keeper)
+        except MALFORMED as e:
+            if not resumed or isinstance(e, MMCError) or self.section is None:
+                raise
+            raise DataError(f"{self.section.file.path} holds a state from which "
+                            f"{type(self.solver).__name__} cannot go on ({type(e).__name__}: {e}). "
+                            f"{AGAIN}") from e
         out.rows = rows
         return out
 
@@ -80,7 +102,8 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
           max_iter: int | None = None, time_limit: float | None = None,
           gap_tol: float = CERTIFIED_GAP,
           callback: Callable[[dict[str, float]], bool | None] | None = None,
-          progress: bool = False, bound: bool = True) -> Result:
+          progress: bool = False, bound: bool = True,
+          checkpoint: Path | Place | None = None) -> Result:
     """Solve a problem and return the best point found, with a bound on how far it can be off.
 
     Parameters
@@ -89,7 +112,8 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
     solver : Solver, name or None
         None takes the problem's ``default_solver``.
     init : "random", "kmeans", "spectral", "sdp", Result, labels (n,) or a point
-        Starts restart 0; the later ones are random (or drawn anew for the named starts).
+        Starts restart 0; the later ones are random (or drawn anew for the named starts). Solvers
+        that make a tree go on with that of a result.
     restarts : int
         The whole solver is repeated and the best kept.
     seed : int, Generator or SeedSequence
@@ -111,6 +135,10 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
         Show a progress line.
     bound : bool
         Attach a bound also where the solver has proved none; False leaves it to `certify`.
+    checkpoint : path
+        A file to which the run is written about once a second. The same call with a file of an
+        earlier, killed or stopped run goes on where that was, with the seed of that run where none
+        is given, and ends as it would have ended; limits may be raised, and time counts on.
     """
     integer(1).check("solve", "restarts", restarts)
     optional(integer(1)).check("solve", "max_iter", max_iter)
@@ -127,11 +155,14 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
     chosen = resolve_solver(solver, problem)
     check_pair(problem, chosen)
     root = _seed_sequence(seed)
+    section = section_of(checkpoint, problem, chosen, init, None if seed is None else root)
+    root = root if section is None else section.root
+    before = 0.0 if section is None else section.before
     compiled = STATE.seconds
     with same_threads(getattr(problem, "n", 0)), announced(progress):
         chosen.prepare(problem)
         prepared = clock()
-        deadline = math.inf if time_limit is None else origin + time_limit
+        deadline = math.inf if time_limit is None else origin - before + time_limit
         attach = _Bound(bound, bound)
         if bound and time_limit is not None:
             wall = prepared - origin + STATE.seconds - compiled
@@ -144,14 +175,17 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
         # Restarts may share the cores among them, and must not differ when they do.
         threads = one_thread if restarts > 1 else nullcontext()
         with threads, meter(progress, type(chosen).__name__, time_limit) as shown:
-            job = _Job(problem, chosen, budget, restarts, endless, init, callback, shown, prepared)
+            job = _Job(problem, chosen, budget, restarts, endless, init, callback, shown,
+                       prepared - before, section)
             runs = _all_restarts(job, root, n_jobs or 1)
         stepped = clock()
+        if section is not None:
+            section.close()
         result = _finish(problem, chosen, runs, gap_tol, attach, init)
     done = clock()
     begin = sum(r.begin_seconds for r in runs)
     finish = sum(r.finish_seconds for r in runs)
-    wall = stepped - prepared
+    wall = stepped - prepared + before
     scale = min(1.0, wall / (begin + finish)) if begin + finish > 0 else 0.0  # threads overlap
     steps = max(0.0, wall - (begin + finish) * scale)  # rounding
     timing = {"prepare": prepared - origin, "begin": begin * scale, "finish": finish * scale,
@@ -171,11 +205,11 @@ def _seed_sequence(seed: Seed) -> np.random.SeedSequence:
 
 def _all_restarts(job: _Job, root: np.random.SeedSequence, n_jobs: int) -> list[Run]:
     runs: list[Run] = []
-    while not runs or (job.endless and job.budget.spent(0) is None):
+    while not runs or (job.endless and not job.over(len(runs))):
         first = len(runs)
         if n_jobs == 1 or job.restarts == 1:
             for i in range(job.restarts):
-                if runs and job.budget.spent(0) is not None:
+                if runs and job.over(first + i):
                     break
                 runs.append(job.one(first + i, root.spawn(1)[0]))
         else:
@@ -195,13 +229,13 @@ def _threaded(job: _Job, root: np.random.SeedSequence, first: int, n_jobs: int) 
 
     def tasks() -> Iterator[Any]:  # drawn as workers come free, each with the seed of its place
         for i in range(job.restarts):
-            if i > 0 and job.budget.spent(0) is not None:
+            if i > 0 and job.over(first + i):
                 return
             yield delayed(work)(i, root.spawn(1)[0])
 
     def work(i: int, seed: np.random.SeedSequence) -> None:
         try:
-            if i == 0 or job.budget.spent(0) is None:
+            if i == 0 or not job.over(first + i):
                 done[i] = job.one(first + i, seed)
         except BaseException as e:  # carried over to the caller's thread below
             errors.append(e)

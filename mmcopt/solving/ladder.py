@@ -32,10 +32,12 @@ from mmcopt.modeling.result import (
     closes,
     least_shown,
 )
+from mmcopt.solving.checkpoints import ClimbBook, Place, climb_book
 from mmcopt.solving.driver import solve
 from mmcopt.solving.pairing import resolve_solver
+from mmcopt.solving.solver import Proved
 from mmcopt.tolerances import CERTIFIED_GAP, FEASIBLE, SAME
-from mmcopt.types import Labels
+from mmcopt.types import Labels, Path
 
 Watch = Callable[[Rung], Any]
 MAX_LABELINGS = 1_000_000  # labelings up to which all of them are tried
@@ -57,7 +59,8 @@ class _Climb:
     value: float
     deadline: float
     watch: Watch | None
-    began: float = field(default_factory=clock)
+    book: ClimbBook | None
+    began: float
     rungs: list[Rung] = field(default_factory=list)
     stopped: bool = False
 
@@ -86,6 +89,8 @@ class _Climb:
             known, value = max(known, self.rungs[-1].lower), min(value, self.rungs[-1].upper)
         rung = Rung(level, clock() - self.began, known, value)
         self.rungs.append(rung)
+        if self.book is not None:
+            self.book.clocked(rung.seconds)
         if self.watch is not None:
             self.watch(rung)
 
@@ -98,6 +103,10 @@ class _Climb:
         lower = lower if lq is None else lq.safe(lower)
         return lower - SAME * abs(lower) if lower > -math.inf else lower
 
+    def place(self, key: str) -> Place | None:
+        """Where a solve of a level keeps what it reaches."""
+        return None if self.book is None else self.book.place(key)
+
     def found(self, point: Any) -> None:
         """Keep a point that is feasible and better; of label problems, labels."""
         f = self.result.formulation
@@ -106,11 +115,18 @@ class _Climb:
             self.labels, self.value = point, value
 
 
-Level = Callable[[_Climb], None]
+@dataclass(frozen=True)
+class Level:
+    """One step of the ladder: the kind of its certificates, and how it is taken."""
+
+    kind: str
+    take: Callable[[_Climb], None]
+    goes_on: bool = False  # whether it begins at what a certificate of its kind proves
 
 
 def tighten(result: Result, *, time_limit: float | None = None, improve: bool = True,
-            progress: Watch | bool | None = None) -> Result:
+            progress: Watch | bool | None = None,
+            checkpoint: Path | ClimbBook | None = None) -> Result:
     """Raise the bound of a result as far as ``time_limit`` seconds allow.
 
     The levels are: the eigenvalue bound; all labelings, where they are few; the semidefinite
@@ -121,32 +137,36 @@ def tighten(result: Result, *, time_limit: float | None = None, improve: bool = 
     margin of all of them, and for two clusters a tree. Without a limit it goes on
     until the gap is 1e-4. Better labels found on the way become ``incumbent``; with ``improve``
     they are adopted, and the message says so. ``progress`` shows a line a level, or is called with
-    each `Rung`. Ctrl-C ends the climb with the best so far.
+    each `Rung`. Ctrl-C ends the climb with the best so far. ``checkpoint`` names a file to which
+    the climb is written about once a second (it may be that of `mmcopt.solve`): the same call goes
+    on where a killed one was, and time counts on.
     """
     optional(real(0)).check("certify", "time_limit", time_limit)
     flag().check("certify", "improve", improve)
     with same_threads(getattr(result.formulation, "n", 0)):
-        return _climbed(cheap_bound(result), time_limit, improve, progress)
+        book = None if checkpoint is None else climb_book(checkpoint, result)
+        return _climbed(cheap_bound(result), time_limit, improve, progress, book)
 
 
 def _climbed(result: Result, time_limit: float | None, improve: bool,
-             progress: Watch | bool | None) -> Result:
+             progress: Watch | bool | None, book: ClimbBook | None) -> Result:
     """Go up level by level, until the gap is closed or the time is up."""
     f = result.formulation
     levels = _levels(f)
     if levels is None:
         return result
     value = result.objective if result.feasible else math.inf
-    deadline = math.inf if time_limit is None else clock() + time_limit
+    began = clock() - (0.0 if book is None else book.seconds)
+    deadline = math.inf if time_limit is None else began + time_limit
     watch = _print if progress is True else progress or None
-    climb = _Climb(result, result.point, value, deadline, watch)
+    climb = _Climb(result, result.point, value, deadline, watch, book, began)
     climb.record("cheap" if result.certificate is None else result.certificate.kind)
     broken = ""
     try:
-        for level in levels:
+        for level in _left(levels, result):
             if climb.over:
                 break
-            level(climb)
+            level.take(climb)
     except KeyboardInterrupt:
         climb.stopped = True
     except (ResourceError, BackendError, ValueError, np.linalg.LinAlgError) as e:
@@ -157,13 +177,14 @@ def _climbed(result: Result, time_limit: float | None, improve: bool,
 
 @known_keywords
 def certify(problem: Formulation, labels: Labels, *, time_limit: float | None = None,
-            improve: bool = False, progress: Any = None) -> Result:
+            improve: bool = False, progress: Any = None,
+            checkpoint: Path | None = None) -> Result:
     """Evaluate somebody's labels and bound how far from optimal they are.
 
-    See `tighten` for how, and for ``progress``.
+    See `tighten` for how, and for ``progress`` and ``checkpoint``.
     """
     return tighten(evaluate(problem, labels), time_limit=time_limit, improve=improve,
-                   progress=progress)
+                   progress=progress, checkpoint=checkpoint)
 
 
 def _levels(f: Any) -> list[Level] | None:
@@ -171,20 +192,31 @@ def _levels(f: Any) -> list[Level] | None:
     lq = f.offer(LabelQuadratic)
     if lq is None:
         if f.offer(KernelMargin) is not None and f.n <= KERNELS:
-            return [_by_default("mkc"), *([_tree] if _tree_of(f) is not None else [])]
+            return [_by_default("mkc"), *([TREE] if _tree_of(f) is not None else [])]
         if f.offer(LiftedMargin) is None:
             return None
         if _tree_of(f) is not None:
-            return [_by_default("lifted"), _tree]
+            return [_by_default("lifted"), TREE]
         dear = f.n <= JOINT and "joint" in f.relaxations().kinds
         return [_by_default(kind) for kind in (["lifted", "joint"] if dear else ["lifted"])]
     if lq.k < 2:
         return []
     if enumeration.count_labelings(lq) <= MAX_LABELINGS:
-        return [_enumerated]
-    if lq.n <= BRANCHING:
-        return [_interior, _branched] if lq.k == 2 else [_branched]
-    return [_interior, _dual] if lq.k == 2 else [_dual]
+        return [Level("enumeration", _enumerated)]
+    last = Level("branch-and-bound", _branched, True) if lq.n <= BRANCHING \
+        else Level("sdp+cuts" if lq.k == 2 else "partition", _dual, True)
+    return [Level("sdp", _interior), last] if lq.k == 2 else [last]
+
+
+def _left(levels: list[Level], result: Result) -> list[Level]:
+    """The levels from that of the certificate on, which proves more than those before it could.
+
+    A level that cannot go on from it is left out where another follows, which is tighter.
+    """
+    kind = "" if result.certificate is None else result.certificate.kind
+    at = next((i for i, level in enumerate(levels) if level.kind == kind), 0)
+    done = at + 1 < len(levels) and levels[at].kind == kind and not levels[at].goes_on
+    return levels[at + done:]
 
 
 def _enumerated(climb: _Climb) -> None:
@@ -218,18 +250,22 @@ def _dual(climb: _Climb) -> None:
 
 def _by_default(kind: str) -> Level:
     """The relaxation of that kind, by its default solver: a level of hinge problems."""
-    def level(climb: _Climb) -> None:
+    def take(climb: _Climb) -> None:
         relaxed = climb.result.formulation.relax(kind)
         _relaxed(climb, relaxed, resolve_solver(None, relaxed), WHOLE)
 
-    return level
+    return Level(kind, take)
 
 
 def _relaxed(climb: _Climb, relaxed: Any, solver: Any, steps: int = SEEDED) -> None:
     def watch(row: dict[str, float]) -> None:
         climb.record(relaxed.kind, row["dual"])
 
-    out = solve(relaxed, solver, time_limit=climb.remaining(), seed=0, callback=watch)
+    known = climb.result.certificate
+    start = None if known is None or known.kind != relaxed.kind or not solver.goes_on(known.kind) \
+        else Proved(None, known.duals)
+    out = solve(relaxed, solver, init=start, time_limit=climb.remaining(), seed=0, callback=watch,
+                checkpoint=climb.place(relaxed.kind))
     climb.stopped |= out.status is Status.INTERRUPTED
     if out.certificate is not None:
         climb.result = certified(climb.result, relaxed.kind, out.certificate.duals)
@@ -237,7 +273,8 @@ def _relaxed(climb: _Climb, relaxed: Any, solver: Any, steps: int = SEEDED) -> N
     climb.found(f.from_labels(out.labels))
     climb.record(relaxed.kind)
     if not climb.over:  # the rounded labels seed the default search
-        searched = solve(f, init=out.labels, seed=0, time_limit=climb.remaining(), max_iter=steps)
+        searched = solve(f, init=out.labels, seed=0, time_limit=climb.remaining(), max_iter=steps,
+                         checkpoint=climb.place(f"search after {relaxed.kind}"))
         climb.stopped |= searched.status is Status.INTERRUPTED
         climb.found(searched.point)
         climb.record(relaxed.kind)
@@ -256,6 +293,9 @@ def _tree(climb: _Climb) -> None:
     _proved(climb, _tree_of(climb.result.formulation), "margin-tree", "margin-tree")
 
 
+TREE = Level("margin-tree", _tree, True)
+
+
 def _tree_of(f: Any) -> Any:
     """The solver that makes a tree over the labels of a margin problem; None where none does."""
     found = [registry.solver(name)(gap=CERTIFIED_GAP / 2) for name in ("MarginTree", "KernelTree")]
@@ -269,8 +309,9 @@ def _proved(climb: _Climb, solver: Any, kind: str, root: str) -> None:
         climb.record(kind if row["nodes"] > 1 else root, row["lower"])
 
     f, known = climb.result.formulation, climb.value
-    start = climb.labels if climb.value < math.inf else None
-    out = solve(f, solver, init=start, time_limit=climb.remaining(), seed=0, callback=watch)
+    start = replace(climb.result, point=climb.labels) if climb.value < math.inf else None
+    out = solve(f, solver, init=start, time_limit=climb.remaining(), seed=0, callback=watch,
+                checkpoint=climb.place(kind))
     climb.value = known
     climb.stopped |= out.status is Status.INTERRUPTED
     climb.found(out.point)
@@ -281,8 +322,11 @@ def _proved(climb: _Climb, solver: Any, kind: str, root: str) -> None:
 
 def _finished(climb: _Climb, improve: bool, broken: str) -> Result:
     """The result with its bound, ladder and status, and the better labels where there are any."""
+    if climb.book is not None:
+        climb.book.close(clock() - climb.began)
     end, first = _end(climb, broken), climb.result
     result = replace(first, climb_end=end, adopted=False,
+                     message="" if first.adopted else first.message,
                      gap_tol=max(first.gap_tol, CERTIFIED_GAP))
     f = result.formulation
     message = broken if broken else "" if end is ClimbEnd.CLOSED else end.value

@@ -6,7 +6,7 @@ import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from mmcopt.compiled.compiling import clock
 from mmcopt.errors import BackendError
 from mmcopt.modeling.result import Status
 from mmcopt.solving.solver import Progress, Solver
+
+if TYPE_CHECKING:
+    from mmcopt.solving.checkpoints import Keeper
 
 
 @dataclass
@@ -74,31 +77,37 @@ def seconds_left() -> float:
 
 
 def run(solver: Solver, f: Any, init: Any, rng: np.random.Generator, budget: Budget | None = None,
-        record: Record | None = None, *, max_iter: float = math.inf) -> Run:
+        record: Record | None = None, *, max_iter: float = math.inf,
+        keeper: Keeper | None = None) -> Run:
     """Run one restart of a solver to its end: the loop behind `solve`, and for inner solvers.
 
     Without a budget of its own a run inside a step shares the deadline and the stop signal of the
     run around it, and takes up to ``max_iter`` steps. At least `begin` is always done. Ctrl-C sets
-    the stop signal, so that every run under it ends with its best point.
+    the stop signal, so that every run under it ends with its best point. A ``keeper`` takes down
+    where the run is, and begins it there when it was killed.
     """
     outer: Budget | None = getattr(_enclosing, "budget", None)
     if budget is None:
         budget = Budget(max_iter) if outer is None else outer.within(max_iter)
     _enclosing.budget = budget
     try:
-        return _loop(solver, f, init, rng, budget, record)
+        return _loop(solver, f, init, rng, budget, record, keeper)
     finally:
         _enclosing.budget = outer
 
 
 def _loop(solver: Solver, f: Any, init: Any, rng: np.random.Generator, budget: Budget,
-          record: Record | None) -> Run:
+          record: Record | None, keeper: Keeper | None) -> Run:
     best = Run(math.inf, None, Status.CONVERGED, 0)
     started = clock()
     try:
-        progress = solver.begin(f, init, rng)
-        best.begin_seconds = clock() - started
-        _keep(best, progress, solver.keeps_last)
+        if keeper is not None and keeper.start is not None:
+            best, rng = keeper.start["run"], keeper.start["rng"]
+            progress = Progress(keeper.start["state"], best.point, best.value)
+        else:
+            progress = solver.begin(f, init, rng)
+            best.begin_seconds = clock() - started
+            _keep(best, progress, solver.keeps_last)
         while True:
             # A solver that is done stays done; the limit matters only to one that is not.
             status = solver.outcome(f, progress.state) or budget.spent(best.steps)
@@ -110,6 +119,10 @@ def _loop(solver: Solver, f: Any, init: Any, rng: np.random.Generator, budget: B
             if record is not None:
                 record({"iteration": best.steps, "objective": progress.value,
                         "best": best.value, **progress.extras})
+            if keeper is not None:
+                keeper.keep(best, progress.state, rng)
+        if keeper is not None:
+            keeper.keep(best, progress.state, rng, now=True)
         best.status = status
     except (KeyboardInterrupt, np.linalg.LinAlgError) as e:
         if isinstance(e, KeyboardInterrupt):
@@ -126,6 +139,8 @@ def _loop(solver: Solver, f: Any, init: Any, rng: np.random.Generator, budget: B
     if callable(best.point):
         best.point = best.point()
     best.finish_seconds = clock() - closing
+    if keeper is not None:
+        keeper.end(best)
     return best
 
 

@@ -37,6 +37,14 @@ class Progress:
     duals: Any = None
 
 
+@dataclass(frozen=True)
+class Proved:
+    """A start with what is proved already: a point, or None, and the duals of a certificate."""
+
+    point: Any
+    duals: Any
+
+
 @dataclass(frozen=True, kw_only=True)
 class Solver(ABC):
     """A method: frozen hyper-parameters, and four functions that the driver calls.
@@ -84,6 +92,10 @@ class Solver(ABC):
     @abstractmethod
     def step(self, f: Any, state: Any, rng: np.random.Generator) -> Progress:
         """Do one unit of work of a fixed size."""
+
+    def goes_on(self, kind: str) -> bool:
+        """Whether `begin` takes `Proved` duals of such a certificate, and goes on from them."""
+        return False
 
     def outcome(self, f: Any, state: Any) -> Status | None:
         """None to go on, or the status to stop with."""

@@ -15,6 +15,7 @@ from mmcopt.linalg import one_thread
 from mmcopt.modeling.result import Result
 from mmcopt.solving.pairing import resolve_solver
 from mmcopt.solving.runs import run
+from mmcopt.solving.solver import Proved
 from mmcopt.types import Ints
 
 
@@ -22,6 +23,8 @@ def starting_point(f: Any, init: Any, rng: np.random.Generator) -> Any:
     """Turn the ``init`` of `mmcopt.solve` into a point of ``f``, or None for a random start."""
     if init is None or (isinstance(init, str) and init == "random"):
         return None
+    if isinstance(init, Proved):
+        return init
     if isinstance(init, Result):
         if init.formulation.fingerprint == f.fingerprint:
             return init.point

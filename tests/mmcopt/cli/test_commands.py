@@ -346,7 +346,8 @@ def test_reproduce(run, monkeypatch):
     assert run("reproduce")[1] == "papers:\n  umc-rls\n"
     code, out, _ = run("reproduce", "umc-rls", "--quick", "--table", "2", "--json")
     assert code == 0 and json.loads(out) == {"cells": [None]}
-    assert asked == [("umc-rls", {"table": 2, "quick": True, "out": None, "show": False})]
+    assert asked == [("umc-rls", {"table": 2, "quick": True, "out": None, "show": False,
+                                  "checkpoint": None})]
     assert run("reproduce", "nix")[0::2] == (2, "mmcopt: no paper is called 'nix'; there are "
                                                 "umc-rls.\n")
 

@@ -1,0 +1,224 @@
+"""Real signals to real processes: every command and every solver, stopped at any moment.
+
+    python tests/signals.py interrupts 200      SIGINT and SIGTERM, from Python and the command line
+    python tests/signals.py kills 50            SIGKILL, then the same call with the same checkpoint
+
+print a line for whatever is wrong, and counts at the end. The slow test `mmcopt/test_signals.py`
+does a few of each.
+"""
+
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+TIMEOUT = 300.0  # seconds after which a process hangs
+GRACE = {signal.SIGINT: 130, signal.SIGTERM: 143}
+DATA = {
+    "labels": "LeastSquares(X, 3)", "few": "LeastSquares(X[:30], 3)",
+    "two": "LeastSquares(X, 2, lam=0.3)",
+    "margins": "CPM3C(X, 2, beta=0.05)", "classes": "CPM3C(X, 3, beta=0.05)",
+    "kernels": "MKC(X[:60], 2, C=10.0)", "domain": "OneClassHinge(X, C=30.0)",
+    "sphere": "Hypersphere(X, C=10.0)", "sdp": "LeastSquares(X, 2).relax('sdp+cuts')",
+    "plain": "LeastSquares(X, 2).relax('sdp')",
+    "partition": "LeastSquares(X[:40], 3).relax('partition+cuts')",
+    "lifted": "CPM3C(X, 2, beta=0.05).relax('lifted')",
+}
+SOLVERS = [
+    ("labels", s) for s in ("Memetic", "Tabu", "Annealing", "Shaking", "Continuation",
+                            "Evolutionary", "KernighanLin", "SteepestDescent",
+                            "StochasticDescent")
+] + [("few", "BranchAndBound"), ("two", "Memetic"), ("two", "BranchAndBound"),
+     ("two", "Alternating"),
+     ("margins", "MarginTree"), ("margins", "MarginSearch"), ("margins", "CuttingPlane"),
+     ("margins", "SGD"), ("classes", "MarginSearch"), ("classes", "CuttingPlane"),
+     ("kernels", "KernelTree"), ("kernels", "CuttingPlane"), ("domain", "DualCoordinate"),
+     ("domain", "SGD"), ("domain", "CuttingPlane"), ("sphere", "Libsvm"),
+     ("sdp", "RegularizedDual"), ("plain", "InteriorPoint"), ("plain", "LowRank"), ("sdp", "Conic"),
+     ("partition", "RegularizedDual"), ("lifted", "MarginBarrier")]
+HEAD = """
+import json, sys, warnings
+import numpy as np
+import mmcopt as mm
+from mmcopt.formulations import *
+warnings.simplefilter("ignore")
+rng = np.random.default_rng(0)
+X = rng.standard_normal((120, 6)) + 2.0 * rng.standard_normal((3, 6))[np.arange(120) % 3]
+def said(*values):
+    print(json.dumps([v.tolist() if hasattr(v, "tolist") else v for v in values]), flush=True)
+def outcome(r):
+    said(r.status.name, r.objective, r.lower_bound, bool(r.verify()), r.labels)
+"""
+TABLE = "table = mm.compare([{problem}], {solvers}, seeds=3, max_iter={steps}{more})\n" \
+        "said([[r['solver'], r['objective'], r['lower_bound']] for r in table.rows])\n"
+
+
+def solve_script(data, solver, more=""):
+    return (f"{HEAD}problem = {DATA[data]}\nprint('begun', flush=True)\n"
+            f"outcome(mm.solve(problem, {solver!r}, seed=1{more}))\n")
+
+
+def certify_script(data, more="", labels="Memetic"):
+    return (f"{HEAD}problem = {DATA[data]}\nlabels = mm.solve(problem, seed=1, max_iter=3)\n"
+            f"print('begun', flush=True)\noutcome(labels.certify({more}))\n")
+
+
+def compare_script(more=""):
+    return (f"{HEAD}print('begun', flush=True)\n" + TABLE.format(
+        problem=DATA["labels"], solvers="['Tabu', 'Memetic', 'Shaking']", steps=300, more=more))
+
+
+def python(script):
+    return [sys.executable, "-c", script]
+
+
+def command(*arguments):
+    return [sys.executable, "-m", "mmcopt.cli", *arguments]
+
+
+def interruptible(rng, folder):
+    """One process to be interrupted: what it is, its command, and whether it is the CLI's."""
+    kind = rng.choice(["solve", "solve", "certify", "compare", "cli"])
+    if kind == "solve":
+        data, solver = rng.choice(SOLVERS)
+        return f"solve {data} {solver}", python(solve_script(data, solver, ", restarts=500")), False
+    if kind == "certify":
+        data = rng.choice(["two", "labels", "margins", "kernels", "classes"])
+        return f"certify {data}", python(certify_script(data)), False
+    if kind == "compare":
+        return "compare", python(compare_script(f", n_jobs={rng.choice([1, 2])}")), False
+    which = rng.choice([
+        ["solve", "digits:3,8", "--restarts", "400", "--out", f"{folder}/labels.csv"],
+        ["solve", "digits:3,8", "--kernel", "gaussian:width=.5", "--certify", "60", "--json"],
+        ["solve", "iris", "--formulation", "CPM3C", "--restarts", "400"],
+        ["solve", "moons", "--formulation", "OneClassHinge", "--certify", "30"],
+        ["solve", "digits:1,7", "--formulation", "MKC", "--certify", "60"],
+        ["compare", "digits:3,8", "--seeds", "20", "--time-limit", "1"],
+        ["compare", "iris", "--seeds", "5", "--certify", "60"],
+        ["reproduce", "umc-rls", "--quick"], ["reproduce", "sgd-lmsvc", "--quick"],
+        ["certify", f"{folder}/run.npz", "--seconds", "60"]])
+    return " ".join(which[:4]), command(*which), True
+
+
+def started(run, begun=True):
+    """A process whose imports are done, as far as it says so."""
+    process = subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT,
+                               text=True)
+    if begun:
+        assert process.stdout.readline() == "begun\n", process.stderr.read()
+    return process
+
+
+def interrupted(rng, folder):
+    """What is wrong with how one process ends when it is interrupted; None where nothing is."""
+    what, run, cli = interruptible(rng, folder)
+    sent = rng.choice([signal.SIGINT, signal.SIGINT, signal.SIGTERM]) if cli else signal.SIGINT
+    process = started(run, not cli)
+    time.sleep(rng.uniform(1.5, 12.0) if cli else rng.choice([0.02, 1.0, 6.0]) * rng.random())
+    process.send_signal(sent)
+    try:
+        out, err = process.communicate(timeout=TIMEOUT)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        return what, f"{sent.name}: it hangs"
+    code = process.returncode
+    # Death by the signal is what a shell calls 130: Python chooses it where code was being made.
+    if cli and code not in (0, GRACE[sent], -signal.SIGINT):
+        return what, f"{sent.name}: exit {code}: {err[-800:]}"
+    if "Traceback" in err and (cli or "KeyboardInterrupt" not in err):
+        return what, f"{sent.name}: {err[-800:]}"
+    if cli and code and sent is signal.SIGINT and not out and "interrupted" not in err:
+        return what, f"{sent.name}: nothing is said: {err[-300:]}"
+    if cli and "--json" in run and out:
+        json.loads(out)
+    if not cli and code == 0:
+        found = json.loads(out.splitlines()[-1])
+        if len(found) == 5 and not found[3]:
+            return what, f"it does not verify: {found[:4]}"
+        if len(found) == 5 and found[2] is not None and found[2] > found[1] * (1 + 1e-9) + 1e-9 \
+                and "relax" not in DATA.get(what.split()[1], ""):
+            return what, f"bound above objective: {found[:4]}"
+    return what, None
+
+
+KILLED = [(f"solve {d} {s}", lambda path, d=d, s=s: python(solve_script(
+    d, s, f", restarts=2, max_iter=30, checkpoint={path!r}"))) for d, s in SOLVERS]
+KILLED += [(f"certify {d}", lambda path, d=d, m=m: python(certify_script(
+    d, f"checkpoint={path!r}"))) for d, m in (("two", 0), ("margins", 0), ("kernels", 0))]
+KILLED += [(f"compare, {j} at once", lambda path, j=j: python(compare_script(
+    f", n_jobs={j}, checkpoint={path!r}"))) for j in (1, 2)]
+KILLED += [("cli solve", lambda path: command(
+    "solve", "digits:3,8", "--restarts", "40", "--checkpoint", path, "--json"))]
+CLOCKS = {"seconds", "timing", "history", "ladder", "prepare", "time_to_best"}
+
+
+def without_times(value):
+    if isinstance(value, dict):
+        return {k: without_times(v) for k, v in value.items() if k not in CLOCKS}
+    return value
+
+
+def ended(run, path=None, after=None):
+    """The last line that a process prints, or None when it was killed first."""
+    process = subprocess.Popen(run(path), stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT,
+                               text=True)
+    try:
+        out, err = process.communicate(timeout=TIMEOUT if after is None else after)
+    except subprocess.TimeoutExpired:
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+        return None
+    assert process.returncode == 0, err[-2000:]
+    return without_times(json.loads(out if out.lstrip().startswith("{") else out.splitlines()[-1]))
+
+
+def killed(rng, folder, wholes, name, run):
+    """What is wrong with a run that is killed, up to three times, and ends at last."""
+    path = str(pathlib.Path(folder) / "run.ckpt")
+    if name not in wholes:
+        began = time.perf_counter()
+        wholes[name] = ended(run, path), time.perf_counter() - began
+    whole, seconds = wholes[name]
+    pathlib.Path(path).unlink(missing_ok=True)
+    kills = 0
+    for _ in range(rng.choice([1, 1, 2, 3])):
+        kills += ended(run, path, after=rng.uniform(0.2, 1.0) * seconds) is None
+    found = ended(run, path)
+    pathlib.Path(path).unlink(missing_ok=True)
+    if found != whole:
+        return kills, f"{str(found)[:150]} is not {str(whole)[:150]}"
+    return kills, None
+
+
+def saved_run(folder):
+    script = (f"{HEAD}r = mm.solve({DATA['two']}, seed=0, max_iter=2)\n"
+              f"r.save({str(pathlib.Path(folder) / 'run.npz')!r})\n")
+    subprocess.run(python(script), check=True, cwd=ROOT)
+
+
+def main(what, count, seed=0, first=0):
+    rng, wrong, kills, wholes = random.Random(int(seed)), 0, 0, {}
+    with tempfile.TemporaryDirectory() as folder:
+        saved_run(folder)
+        for i in range(int(first), int(first) + int(count)):
+            if what == "interrupts":
+                name, error = interrupted(rng, folder)
+            else:
+                name, run = KILLED[i % len(KILLED)] if i < len(KILLED) else rng.choice(KILLED)
+                n, error = killed(rng, folder, wholes, name, run)
+                kills += n
+            wrong += error is not None
+            print(f"{i + 1}: {name}: {error or 'well'}", flush=True)
+    print(f"{count} {what}: {wrong} wrong" + (f", {kills} SIGKILLs" if kills else ""))
+    return wrong
+
+
+if __name__ == "__main__":
+    sys.exit(bool(main(*sys.argv[1:])))
