@@ -26,6 +26,7 @@ from mmcopt.linalg import (
     leading_dense,
     leading_pair,
     proved_psd_shift,
+    rump_margin,
     same_threads,
 )
 from mmcopt.modeling import Formulation
@@ -63,7 +64,7 @@ def eig_bound(f: Any, duals: dict[str, Any]) -> float:
     top = largest_eigenvalue(E)
     shifted = -E
     shifted[np.diag_indices(len(E))] += top
-    top += proved_psd_shift(shifted, 0.0)
+    top += proved_psd_shift(shifted, 2.0 * rump_margin(len(E), float(np.trace(shifted))))
     # Rounding of the entries and of the sums: a few ulps of everything that is added up.
     top += float(np.abs(E).max()) * 4 * lq.n * UNIT
     ones = lq.matrix.total() - t * n**2
@@ -278,6 +279,8 @@ def _leading(lq: LabelQuadratic, root: Floats, t: float,
     if lq.n <= FEW:
         return leading_dense(_scaled(lq, t))
     W = lq.matrix.dense()
+    if (root == 1.0).all():
+        return leading_pair(lambda x: W @ x - t * x.sum(), near, n=lq.n)
     return leading_pair(lambda x: W @ (x / root) / root - t * root * (root @ x), near, n=lq.n)
 
 
