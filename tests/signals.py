@@ -3,7 +3,9 @@
     python tests/signals.py interrupts 200      SIGINT and SIGTERM, from Python and the command line
     python tests/signals.py kills 50            SIGKILL, then the same call with the same checkpoint
 
-print a line for whatever is wrong, and counts at the end. The slow test `mmcopt/test_signals.py`
+print a line for each, with what is wrong, and counts at the end: of processes that died of SIGKILL,
+and of those whose file held by then what the next one could go on from. A second number is that of
+the first case; `kills` after it go through all kinds of calls in turn, from there. The slow test `mmcopt/test_signals.py`
 does a few of each.
 """
 
@@ -55,6 +57,10 @@ def said(*values):
 def outcome(r):
     said(r.status.name, r.objective, r.lower_bound, bool(r.verify()), r.labels)
 """
+GRIDS = {
+    "path": "cells = path(LeastSquares(X, 3), seed=0)",
+    "grid": "cells = grid(X, 3, seed=0).results",
+}
 TABLE = "table = mm.compare([{problem}], {solvers}, seeds=3, max_iter={steps}{more})\n" \
         "said([[r['solver'], r['objective'], r['lower_bound']] for r in table.rows])\n"
 
@@ -74,6 +80,11 @@ def compare_script(more=""):
         problem=DATA["labels"], solvers="['Tabu', 'Memetic', 'Shaking']", steps=300, more=more))
 
 
+def grid_script(which):
+    return (f"{HEAD}from mmcopt.selection import path, grid\nprint('begun', flush=True)\n"
+            f"{GRIDS[which]}\nfor r in cells[:1]: outcome(r)\n")
+
+
 def python(script):
     return [sys.executable, "-c", script]
 
@@ -84,7 +95,9 @@ def command(*arguments):
 
 def interruptible(rng, folder):
     """One process to be interrupted: what it is, its command, and whether it is the CLI's."""
-    kind = rng.choice(["solve", "solve", "certify", "compare", "cli"])
+    kind = rng.choice(["solve", "solve", "certify", "compare", "path", "grid", "cli", "cli"])
+    if kind in GRIDS:
+        return kind, python(grid_script(kind)), False
     if kind == "solve":
         data, solver = rng.choice(SOLVERS)
         return f"solve {data} {solver}", python(solve_script(data, solver, ", restarts=500")), False
@@ -101,7 +114,8 @@ def interruptible(rng, folder):
         ["solve", "digits:1,7", "--formulation", "MKC", "--certify", "60"],
         ["compare", "digits:3,8", "--seeds", "20", "--time-limit", "1"],
         ["compare", "iris", "--seeds", "5", "--certify", "60"],
-        ["reproduce", "umc-rls", "--quick"], ["reproduce", "sgd-lmsvc", "--quick"],
+        *(["reproduce", paper, "--quick"]
+          for paper in ("umc-rls", "sgd-lmsvc", "cpm3c", "mkc", "evommc")),
         ["certify", f"{folder}/run.npz", "--seconds", "60"]])
     return " ".join(which[:4]), command(*which), True
 
@@ -129,11 +143,13 @@ def interrupted(rng, folder):
         process.communicate()
         return what, f"{sent.name}: it hangs"
     code = process.returncode
-    # Death by the signal is what a shell calls 130: Python chooses it where code was being made.
-    if cli and code not in (0, GRACE[sent], -signal.SIGINT):
+    if cli and code not in (0, GRACE[sent]):
         return what, f"{sent.name}: exit {code}: {err[-800:]}"
-    if "Traceback" in err and (cli or "KeyboardInterrupt" not in err):
+    # In Python, nothing has been found before the first point: what is left is KeyboardInterrupt.
+    if "Traceback" in err and (cli or not err.rstrip().endswith("KeyboardInterrupt")
+                               or "Exception ignored" in err):
         return what, f"{sent.name}: {err[-800:]}"
+    EXITS[code] = EXITS.get(code, 0) + 1
     if cli and code and sent is signal.SIGINT and not out and "interrupted" not in err:
         return what, f"{sent.name}: nothing is said: {err[-300:]}"
     if cli and "--json" in run and out:
@@ -148,6 +164,8 @@ def interrupted(rng, folder):
     return what, None
 
 
+EXITS = {}
+STEADY = "import mmcopt.solving.checkpoints as c; c.INTERVAL = 0.05\n"  # seconds between writings
 KILLED = [(f"solve {d} {s}", lambda path, d=d, s=s: python(solve_script(
     d, s, f", restarts=2, max_iter=30, checkpoint={path!r}"))) for d, s in SOLVERS]
 KILLED += [(f"certify {d}", lambda path, d=d, m=m: python(certify_script(
@@ -156,6 +174,13 @@ KILLED += [(f"compare, {j} at once", lambda path, j=j: python(compare_script(
     f", n_jobs={j}, checkpoint={path!r}"))) for j in (1, 2)]
 KILLED += [("cli solve", lambda path: command(
     "solve", "digits:3,8", "--restarts", "40", "--checkpoint", path, "--json"))]
+KILLED += [("cli certify", lambda path: command(
+    "certify", str(pathlib.Path(path).with_name("run.npz")), "--seconds", "3000", "--checkpoint",
+    path, "--json"))]
+KILLED += [(f"reproduce {paper}", lambda path, a=arguments: command(
+    "reproduce", *a, "--quick", "--checkpoint", path, "--json"))
+    for paper, *arguments in (("umc-rls", "umc-rls"), ("mkc", "mkc"))]
+FIRST = [name for name, _ in KILLED if not name.startswith("solve")]  # beside solves, in turn
 CLOCKS = {"seconds", "timing", "history", "ladder", "prepare", "time_to_best"}
 
 
@@ -173,8 +198,9 @@ def ended(run, path=None, after=None):
         out, err = process.communicate(timeout=TIMEOUT if after is None else after)
     except subprocess.TimeoutExpired:
         os.kill(process.pid, signal.SIGKILL)
-        process.communicate()
-        return None
+        out, err = process.communicate()
+        if process.returncode == -signal.SIGKILL:  # and not ended in between
+            return None
     assert process.returncode == 0, err[-2000:]
     return without_times(json.loads(out if out.lstrip().startswith("{") else out.splitlines()[-1]))
 
