@@ -36,8 +36,7 @@ class BackendError(MMCError, RuntimeError):
 
 
 def by_ctrl_c(error: BaseException | None) -> bool:
-    """Whether an error comes of an interrupt: extensions make an ImportError of one, as they load.
-    """
+    """Whether an error comes of an interrupt; extensions make an ImportError of it as they load."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
     return error is not None

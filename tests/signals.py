@@ -4,9 +4,9 @@
     python tests/signals.py kills 50            SIGKILL, then the same call with the same checkpoint
 
 print a line for each, with what is wrong, and counts at the end: of processes that died of SIGKILL,
-and of those whose file held by then what the next one could go on from. A second number is that of
-the first case; `kills` after it go through all kinds of calls in turn, from there. The slow test `mmcopt/test_signals.py`
-does a few of each.
+and of those whose file held by then what the next one could go on from. A second number is the seed
+and a third that of the first case: `kills` take every solver once, then all other calls in turn.
+The slow test `mmcopt/test_signals.py` does a few of each.
 """
 
 import json
@@ -18,6 +18,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TIMEOUT = 300.0  # seconds after which a process hangs
@@ -50,6 +52,8 @@ import numpy as np
 import mmcopt as mm
 from mmcopt.formulations import *
 warnings.simplefilter("ignore")
+from mmcopt.solving import checkpoints
+checkpoints.INTERVAL = 0.05  # seconds between two writings: short runs are to go on, too
 rng = np.random.default_rng(0)
 X = rng.standard_normal((120, 6)) + 2.0 * rng.standard_normal((3, 6))[np.arange(120) % 3]
 def said(*values):
@@ -165,7 +169,6 @@ def interrupted(rng, folder):
 
 
 EXITS = {}
-STEADY = "import mmcopt.solving.checkpoints as c; c.INTERVAL = 0.05\n"  # seconds between writings
 KILLED = [(f"solve {d} {s}", lambda path, d=d, s=s: python(solve_script(
     d, s, f", restarts=2, max_iter=30, checkpoint={path!r}"))) for d, s in SOLVERS]
 KILLED += [(f"certify {d}", lambda path, d=d, m=m: python(certify_script(
@@ -180,7 +183,6 @@ KILLED += [("cli certify", lambda path: command(
 KILLED += [(f"reproduce {paper}", lambda path, a=arguments: command(
     "reproduce", *a, "--quick", "--checkpoint", path, "--json"))
     for paper, *arguments in (("umc-rls", "umc-rls"), ("mkc", "mkc"))]
-FIRST = [name for name, _ in KILLED if not name.startswith("solve")]  # beside solves, in turn
 CLOCKS = {"seconds", "timing", "history", "ladder", "prepare", "time_to_best"}
 
 
@@ -205,6 +207,15 @@ def ended(run, path=None, after=None):
     return without_times(json.loads(out if out.lstrip().startswith("{") else out.splitlines()[-1]))
 
 
+def holds(path):
+    """Whether a checkpoint holds anything to go on from."""
+    if not os.path.exists(path):
+        return False
+    with np.load(path) as arrays:
+        document = json.loads(arrays["document"].tobytes())
+    return any(parts for _, _, parts in document["solves"].values())
+
+
 def killed(rng, folder, wholes, name, run):
     """What is wrong with a run that is killed, up to three times, and ends at last."""
     path = str(pathlib.Path(folder) / "run.ckpt")
@@ -213,9 +224,10 @@ def killed(rng, folder, wholes, name, run):
         wholes[name] = ended(run, path), time.perf_counter() - began
     whole, seconds = wholes[name]
     pathlib.Path(path).unlink(missing_ok=True)
-    kills = 0
+    kills = np.zeros(2, dtype=int)
     for _ in range(rng.choice([1, 1, 2, 3])):
-        kills += ended(run, path, after=rng.uniform(0.2, 1.0) * seconds) is None
+        if ended(run, path, after=rng.uniform(0.2, 1.0) * seconds) is None:
+            kills += 1, holds(path)
     found = ended(run, path)
     pathlib.Path(path).unlink(missing_ok=True)
     if found != whole:
@@ -230,19 +242,23 @@ def saved_run(folder):
 
 
 def main(what, count, seed=0, first=0):
-    rng, wrong, kills, wholes = random.Random(int(seed)), 0, 0, {}
+    rng, wrong, kills, wholes = random.Random(f"{seed} {first}"), 0, np.zeros(2, dtype=int), {}
+    others = KILLED[len(SOLVERS):]
     with tempfile.TemporaryDirectory() as folder:
         saved_run(folder)
         for i in range(int(first), int(first) + int(count)):
             if what == "interrupts":
                 name, error = interrupted(rng, folder)
             else:
-                name, run = KILLED[i % len(KILLED)] if i < len(KILLED) else rng.choice(KILLED)
+                name, run = KILLED[i] if i < len(SOLVERS) else others[i % len(others)]
                 n, error = killed(rng, folder, wholes, name, run)
                 kills += n
             wrong += error is not None
-            print(f"{i + 1}: {name}: {error or 'well'}", flush=True)
-    print(f"{count} {what}: {wrong} wrong" + (f", {kills} SIGKILLs" if kills else ""))
+            print(f"{i + 1}: {name}: {error or 'well'}" + f", {kills} so far" * (what == "kills"),
+                  flush=True)
+    print(f"{count} {what}: {wrong} wrong; " + (
+        f"exits {EXITS}" if what == "interrupts" else
+        f"{kills[0]} died of SIGKILL, {kills[1]} of them with something to go on from"))
     return wrong
 
 

@@ -293,8 +293,9 @@ def _finish(problem: Any, solver: Solver, runs: list[Run], gap_tol: float,
         raise BackendError(f"{type(solver).__name__} reports {best.value!r} for a point whose "
                            f"objective is {objective!r}; its bookkeeping is wrong.")
     rows = [row for r in runs for row in r.rows]
-    status = Status.INTERRUPTED if interrupted else next(
-        (r.status for r in runs if r.status is not Status.CONVERGED), Status.CONVERGED)
+    ends = [Status.INTERRUPTED] if interrupted else [r.status for r in runs]
+    status = Status.INTERRUPTED if Status.INTERRUPTED in ends else next(
+        (end for end in ends if end is not Status.CONVERGED), Status.CONVERGED)
     labels = problem.labels(best.point)
     result = Result(problem, repr_solver(solver), best.point, labels, objective,
                     problem.violation(best.point), status, history=History(rows), gap_tol=gap_tol)
