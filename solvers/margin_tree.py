@@ -53,16 +53,17 @@ class Tree:
         """Refuse a tree from a file whose nodes, states and samples are not there."""
         n, book = roots["problem"].n, self.book
         nodes, states, implied = len(book.parent), len(book.owner), len(book.which)
-        ranges = {"parent": (nodes, nodes), "sample": (nodes, n), "born": (nodes, states),
-                  "closed": (nodes, states), "last": (nodes, n), "waits": (nodes, 2),
-                  "owner": (states, nodes), "implied": (implied, states)}
+        ranges = {"parent": (nodes, nodes), "sample": (nodes, n), "sign": (nodes, 2),
+                  "born": (nodes, states), "closed": (nodes, states), "last": (nodes, n),
+                  "waits": (nodes, 2), "owner": (states, nodes), "implied": (implied, states)}
         for name, (size, high) in ranges.items():
-            within(name, getattr(book, name), (size,), -1, high, getattr(book, name).dtype)
-        within("which", book.which, (implied,), -n, n + 1, book.which.dtype)
-        within("count", book.count[:3], (3,), 0, max(nodes, states, implied) + 1, book.count.dtype)
-        if (book.count[:3] > (nodes, states, implied)).any() or book.label.shape != (states, n):
+            within(name, getattr(book, name), (size,), -1, high)
+        within("label", book.label, (states, n), -1, 2)
+        within("which", book.which, (implied,), -n, n + 1)
+        within("count", book.count, (4,), 0, 1 << 53)
+        if (book.count[:3] > (nodes, states, implied)).any():
             raise ValueError("its counts must be those of what it holds")
-        within("node", self.stack.node, self.stack.node.shape, -1, nodes, self.stack.node.dtype)
+        within("node", self.stack.node, (len(self.stack.y),), -1, nodes)
 
     @property
     def n(self) -> int:

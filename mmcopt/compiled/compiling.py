@@ -87,6 +87,14 @@ class Patience:
     handlers: dict[int, Any] = field(default_factory=dict)
     came: dict[int, Any] = field(default_factory=dict)
 
+    def __enter__(self) -> None:
+        """Numba begins."""
+        self.begin()
+
+    def __exit__(self, *error: object) -> None:
+        """It is done."""
+        self.end()
+
     def begin(self) -> None:
         """Numba begins; signals come to the main thread only, so others need no patience."""
         if threading.current_thread() is not threading.main_thread():

@@ -15,11 +15,12 @@ import re
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
-from numba import njit
-from numba.core import event
-from numba.core.caching import IndexDataCacheFile
-
 from mmcopt.compiled.compiling import PATIENCE, STATE
+
+with PATIENCE:  # a numba that is half loaded fails at every later attempt
+    from numba import njit
+    from numba.core import event
+    from numba.core.caching import IndexDataCacheFile
 
 P = ParamSpec("P")
 R = TypeVar("R")

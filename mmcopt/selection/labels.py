@@ -108,6 +108,7 @@ def _followed(problem: Any, lams: Sequence[float], members: int, seed: int,
     """Follow a path within a budget, which Ctrl-C ends."""
     rng = np.random.default_rng(seed)
     cells = problem.path(lams)
+    solver("Tabu")().prepare(cells[0])  # what is loaded and compiled for it
     pool: list[Any] = [None] * members
     found: dict[int, Result] = {}
     for i in np.argsort(-np.asarray(lams, dtype=np.float64), kind="stable"):

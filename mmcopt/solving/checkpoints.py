@@ -291,13 +291,13 @@ class Keeper:
     def _resume(self, kept: _Kept) -> None:
         try:
             found = decode(kept.node, self.section.roots(), kept.arrays)
-            self.rows = _rows(found["rows"])
-            run = found["run"]
+            run, rows = found["run"], _rows(found["rows"])
             self._recognise(run)
         except BROKEN as e:
             self.section.warn(f"a state of {type(self.section.solver).__name__} cannot be read "
                               f"({type(e).__name__}: {e})")
             return
+        self.rows = rows
         if kept.ended:
             run.rows = self.rows
             self.ended = run

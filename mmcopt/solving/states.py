@@ -47,10 +47,9 @@ def decode(node: Node, roots: dict[str, Any], arrays: Arrays) -> Any:
     return found
 
 
-def within(name: str, a: Any, shape: tuple[int, ...], low: int, high: int,
-           dtype: Any = np.int64) -> None:
+def within(name: str, a: Any, shape: tuple[int, ...], low: int, high: int) -> None:
     """Refuse an array of indices of another shape or type, or out of ``low`` .. ``high`` - 1."""
-    if type(a) is not np.ndarray or a.dtype != np.dtype(dtype) or a.shape != shape \
+    if type(a) is not np.ndarray or a.dtype.kind != "i" or a.shape != shape \
             or not a.flags.c_contiguous or (a.size and not low <= a.min() <= a.max() < high):
         raise ValueError(f"{name} must be {shape} integers from {low} to {high - 1}")
 
