@@ -193,6 +193,17 @@ def without_times(value):
     return value
 
 
+def difference(a, b, where="it"):
+    """The first place where two answers differ, in words; None where they are the same."""
+    if type(a) is type(b) and isinstance(a, dict) and a.keys() == b.keys():
+        pairs = [(a[k], b[k], f"{where}[{k!r}]") for k in a]
+    elif type(a) is type(b) and isinstance(a, list) and len(a) == len(b):
+        pairs = [(x, y, f"{where}[{i}]") for i, (x, y) in enumerate(zip(a, b, strict=True))]
+    else:
+        return None if a == b else f"{where} is {str(a)[:150]} and not {str(b)[:150]}"
+    return next((found for found in (difference(*pair) for pair in pairs) if found), None)
+
+
 def ended(run, path=None, after=None):
     """The last line that a process prints, or None when it was killed first."""
     process = subprocess.Popen(run(path), stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT,
@@ -233,9 +244,7 @@ def killed(rng, folder, wholes, name, run):
             kills += 1, holds(path)
     found = ended(run, path)
     pathlib.Path(path).unlink(missing_ok=True)
-    if found != whole:
-        return kills, f"{str(found)[:150]} is not {str(whole)[:150]}"
-    return kills, None
+    return kills, difference(found, whole)
 
 
 def saved_run(folder):

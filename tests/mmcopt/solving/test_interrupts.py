@@ -114,13 +114,15 @@ def test_ctrl_c_waits_until_numba_is_done():
     assert went_on and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_the_command_ends_by_its_code_wherever_ctrl_c_fell():
-    code = ("import mmcopt.cli.parser as p\n"
-            "p._run = lambda *a: exec('import signal; signal.raise_signal(signal.SIGINT)')\n"
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_the_command_ends_by_its_code_wherever_a_signal_fell(name, code, tmp_path):
+    text = ("import mmcopt.cli.parser as p\n"
+            f"p._run = lambda *a: exec('import signal; signal.raise_signal(signal.{name})')\n"
             "raise SystemExit(p.main([]))")
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 130
-    assert subprocess.run([sys.executable, "-c", code.replace("SIGINT", "SIGTERM")]
-                          ).returncode == 143
+    (tmp_path / "stopped.py").write_text(text)
+    # As a module: there Python would end by the signal, and not by the code that it is given.
+    ended = subprocess.run([sys.executable, "-m", "stopped"], cwd=tmp_path)
+    assert ended.returncode == code
 
 
 def test_an_import_that_an_interrupt_broke_is_known():
