@@ -65,7 +65,22 @@ def same(a, b):
                for k in rows[0] if k != "seconds")
 
 
-@pytest.mark.parametrize("solver", ["Memetic", "StochasticDescent"])
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Draws(Solver):
+    """Each step depends on the driver's generator, and on those that it spawns."""
+
+    needs = (mm.LabelQuadratic,)
+
+    def begin(self, f, init, rng):
+        return self.step(f, {"seen": []}, rng)
+
+    def step(self, f, state, rng):
+        drawn = rng.spawn(1)[0].integers(3, size=13)
+        state["seen"].append(np.r_[0:3, (drawn + rng.integers(3, size=13)) % 3])
+        return Progress(state, state["seen"][-1], f.objective(state["seen"][-1]))
+
+
+@pytest.mark.parametrize("solver", ["Memetic", "StochasticDescent", _Draws()], ids=str)
 def test_a_killed_solve_goes_on_to_the_same_end(solver, tmp_path):
     options = {"seed": 1, "restarts": 2, "max_iter": 5}
     again, left = resumed(tmp_path / "c", PROBLEM, solver, 3, **options)
