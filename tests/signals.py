@@ -184,13 +184,14 @@ KILLED += [("cli certify", lambda path: command(
 KILLED += [(f"reproduce {paper}", lambda path, a=arguments: command(
     "reproduce", *a, "--quick", "--checkpoint", path, "--json"))
     for paper, *arguments in (("umc-rls", "umc-rls"), ("mkc", "mkc"))]
-CLOCKS = {"seconds", "timing", "history", "ladder", "prepare", "time_to_best"}
+CLOCKS = {"seconds", "timing", "history", "ladder", "prepare", "time_to_best",
+          "fit, s"}
 
 
 def without_times(value):
     if isinstance(value, dict):
         return {k: without_times(v) for k, v in value.items() if k not in CLOCKS}
-    return value
+    return [without_times(v) for v in value] if isinstance(value, list) else value
 
 
 def difference(a, b, where="it"):
