@@ -35,5 +35,12 @@ class BackendError(MMCError, RuntimeError):
     """A numerical back end failed or is missing."""
 
 
+def by_ctrl_c(error: BaseException | None) -> bool:
+    """Whether an error comes of an interrupt; extensions make an ImportError of it as they load."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
 class MMCWarning(UserWarning):
     """Base of every warning that mmcopt gives."""

@@ -31,6 +31,7 @@ from mmcopt.solvers.memetic import Memetic
 from mmcopt.solvers.regularized_dual import RegularizedDual
 from mmcopt.solving import Progress, Proved, Run, Solver, out_of_time, run
 from mmcopt.solving.label_search import start_labels
+from mmcopt.solving.states import within
 from mmcopt.types import Ints
 
 CHUNK = 4  # steps of the inner solver in a step of this one
@@ -70,6 +71,12 @@ class _Tree:
     closed: float = math.inf  # smallest bound of the leaves that are done
     active: _Active | None = None
     starts: dict[int, tuple[Lift, Duals]] = field(default_factory=dict)
+
+    def restored(self, roots: Any) -> None:
+        """Refuse a tree from a file that is none of this problem."""
+        lq = roots["LabelQuadratic"]
+        within("best", self.best, (lq.n,), 0, lq.k)
+        within("pairs", np.array(self.pair), (len(self.parent), 2), 0, lq.n)
 
     @property
     def lower(self) -> float:

@@ -14,6 +14,7 @@ from mmcopt.modeling.result import Status
 from mmcopt.solvers.tabu import Tabu
 from mmcopt.solving import Progress, Solver, run
 from mmcopt.solving.label_search import LabelSearch, start_labels, too_late
+from mmcopt.solving.states import within
 
 
 @dataclass
@@ -25,6 +26,12 @@ class _Path:
     best: float
     best_c: NDArray[np.int64]
     opening: bool = True
+
+    def restored(self, roots: Any) -> None:
+        """Refuse labels from a file that are none of this problem."""
+        lq = roots["LabelQuadratic"]
+        for c in (self.c, self.best_c):
+            within("c", c, (lq.n,), 0, lq.k)
 
 
 @dataclass(frozen=True, kw_only=True)

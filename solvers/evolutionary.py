@@ -14,6 +14,7 @@ from mmcopt.modeling.result import Status
 from mmcopt.solving import Progress
 from mmcopt.solving.factor_search import FactorBoard, factor_start, on_factor, working_factor
 from mmcopt.solving.label_search import LabelSearch, random_state, start_labels, working_matrix
+from mmcopt.solving.states import shaped, within
 from mmcopt.types import Ints
 
 GENERATIONS = 200  # of one driver step
@@ -32,6 +33,15 @@ class _Population:
     t: int = 1
     last_gain: int = 0
     done: bool = False
+
+    def restored(self, roots: Any) -> None:
+        """Refuse a population from a file that is none of this problem."""
+        lq, slots = roots["LabelQuadratic"], len(self.values)
+        within("c", self.c, (slots, lq.n), 0, lq.k)
+        within("sizes", self.sizes, (slots, lq.k), 0, int(lq.weights.sum()) + 1)
+        within("order", self.order, (slots,), 0, slots)
+        shaped("G", self.G, (slots, lq.k, lq.n), lq.dtype)
+        shaped("rng", self.rng, (1,), np.uint64)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,6 +19,7 @@ from mmcopt.modeling.result import Certificate, Status
 from mmcopt.solvers.margin_barrier import MarginBarrier
 from mmcopt.solving.runs import Run, run
 from mmcopt.solving.solver import Progress, Proved, Solver
+from mmcopt.solving.states import within
 from mmcopt.tolerances import LEVELS
 from mmcopt.types import Floats
 
@@ -47,6 +48,22 @@ class Tree:
     open: list[tuple[float, int]]
     stubborn: float = math.inf  # the least bound of a node that nothing is left of and that is open
     ends: Floats = field(default_factory=lambda: np.empty(0))  # of a tree that was read: of leaves
+
+    def restored(self, roots: Any) -> None:
+        """Refuse a tree from a file whose nodes, states and samples are not there."""
+        n, book = roots["problem"].n, self.book
+        nodes, states, implied = len(book.parent), len(book.owner), len(book.which)
+        ranges = {"parent": (nodes, nodes), "sample": (nodes, n), "sign": (nodes, 2),
+                  "born": (nodes, states), "closed": (nodes, states), "last": (nodes, n),
+                  "waits": (nodes, 2), "owner": (states, nodes), "implied": (implied, states)}
+        for name, (size, high) in ranges.items():
+            within(name, getattr(book, name), (size,), -1, high)
+        within("label", book.label, (states, n), -1, 2)
+        within("which", book.which, (implied,), -n, n + 1)
+        within("count", book.count, (4,), 0, 1 << 53)
+        if (book.count[:3] > (nodes, states, implied)).any():
+            raise ValueError("its counts must be those of what it holds")
+        within("node", self.stack.node, (len(self.stack.y),), -1, nodes)
 
     @property
     def n(self) -> int:

@@ -28,6 +28,7 @@ from mmcopt.solving.label_search import (
     start_labels,
     too_late,
 )
+from mmcopt.solving.states import within
 from mmcopt.types import Ints
 
 SIMILAR = 0.99  # adjusted Rand index above which two members count as the same
@@ -78,6 +79,12 @@ class _Pool:
     task: _Task | None = None
     tiny: bool = False
     done: bool = False
+
+    def restored(self, roots: Any) -> None:
+        """Refuse a pool from a file that is none of this problem."""
+        lq = roots["LabelQuadratic"]
+        for c in (self.best, *self.members, *([] if self.task is None else [self.task.c])):
+            within("members", c, (lq.n,), 0, lq.k)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,8 +3,10 @@
     python tests/signals.py interrupts 200      SIGINT and SIGTERM, from Python and the command line
     python tests/signals.py kills 50            SIGKILL, then the same call with the same checkpoint
 
-print a line for whatever is wrong, and counts at the end. The slow test `mmcopt/test_signals.py`
-does a few of each.
+print a line for each, with what is wrong, and counts at the end: of processes that died of SIGKILL,
+and of those whose file held by then what the next one could go on from. A second number is the seed
+and a third that of the first case: `kills` take every solver once, then all other calls in turn.
+The slow test `mmcopt/test_signals.py` does a few of each.
 """
 
 import json
@@ -17,12 +19,15 @@ import sys
 import tempfile
 import time
 
+import numpy as np
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TIMEOUT = 300.0  # seconds after which a process hangs
 GRACE = {signal.SIGINT: 130, signal.SIGTERM: 143}
 DATA = {
     "labels": "LeastSquares(X, 3)", "few": "LeastSquares(X[:30], 3)",
-    "two": "LeastSquares(X, 2, lam=0.3)",
+    "two": "LeastSquares(X, 2, lam=0.3)", "small": "LeastSquares(X[:36], 2, lam=0.3)",
+    "slim": "CPM3C(X[:40], 2, beta=0.1)",
     "margins": "CPM3C(X, 2, beta=0.05)", "classes": "CPM3C(X, 3, beta=0.05)",
     "kernels": "MKC(X[:60], 2, C=10.0)", "domain": "OneClassHinge(X, C=30.0)",
     "sphere": "Hypersphere(X, C=10.0)", "sdp": "LeastSquares(X, 2).relax('sdp+cuts')",
@@ -48,6 +53,8 @@ import numpy as np
 import mmcopt as mm
 from mmcopt.formulations import *
 warnings.simplefilter("ignore")
+from mmcopt.solving import checkpoints
+checkpoints.INTERVAL = 0.05  # seconds between two writings: short runs are to go on, too
 rng = np.random.default_rng(0)
 X = rng.standard_normal((120, 6)) + 2.0 * rng.standard_normal((3, 6))[np.arange(120) % 3]
 def said(*values):
@@ -55,6 +62,10 @@ def said(*values):
 def outcome(r):
     said(r.status.name, r.objective, r.lower_bound, bool(r.verify()), r.labels)
 """
+GRIDS = {
+    "path": "cells = path(LeastSquares(X, 3), seed=0)",
+    "grid": "cells = grid(X, 3, seed=0).results",
+}
 TABLE = "table = mm.compare([{problem}], {solvers}, seeds=3, max_iter={steps}{more})\n" \
         "said([[r['solver'], r['objective'], r['lower_bound']] for r in table.rows])\n"
 
@@ -74,6 +85,11 @@ def compare_script(more=""):
         problem=DATA["labels"], solvers="['Tabu', 'Memetic', 'Shaking']", steps=300, more=more))
 
 
+def grid_script(which):
+    return (f"{HEAD}from mmcopt.selection import path, grid\nprint('begun', flush=True)\n"
+            f"{GRIDS[which]}\nfor r in cells[:1]: outcome(r)\n")
+
+
 def python(script):
     return [sys.executable, "-c", script]
 
@@ -84,7 +100,9 @@ def command(*arguments):
 
 def interruptible(rng, folder):
     """One process to be interrupted: what it is, its command, and whether it is the CLI's."""
-    kind = rng.choice(["solve", "solve", "certify", "compare", "cli"])
+    kind = rng.choice(["solve", "solve", "certify", "compare", "path", "grid", "cli", "cli"])
+    if kind in GRIDS:
+        return kind, python(grid_script(kind)), False
     if kind == "solve":
         data, solver = rng.choice(SOLVERS)
         return f"solve {data} {solver}", python(solve_script(data, solver, ", restarts=500")), False
@@ -101,7 +119,8 @@ def interruptible(rng, folder):
         ["solve", "digits:1,7", "--formulation", "MKC", "--certify", "60"],
         ["compare", "digits:3,8", "--seeds", "20", "--time-limit", "1"],
         ["compare", "iris", "--seeds", "5", "--certify", "60"],
-        ["reproduce", "umc-rls", "--quick"], ["reproduce", "sgd-lmsvc", "--quick"],
+        *(["reproduce", paper, "--quick"]
+          for paper in ("umc-rls", "sgd-lmsvc", "cpm3c", "mkc", "evommc")),
         ["certify", f"{folder}/run.npz", "--seconds", "60"]])
     return " ".join(which[:4]), command(*which), True
 
@@ -129,11 +148,13 @@ def interrupted(rng, folder):
         process.communicate()
         return what, f"{sent.name}: it hangs"
     code = process.returncode
-    # Death by the signal is what a shell calls 130: Python chooses it where code was being made.
-    if cli and code not in (0, GRACE[sent], -signal.SIGINT):
+    if cli and code not in (0, GRACE[sent]):
         return what, f"{sent.name}: exit {code}: {err[-800:]}"
-    if "Traceback" in err and (cli or "KeyboardInterrupt" not in err):
+    # In Python, nothing has been found before the first point: what is left is KeyboardInterrupt.
+    if "Traceback" in err and (cli or not err.rstrip().endswith("KeyboardInterrupt")
+                               or "Exception ignored" in err):
         return what, f"{sent.name}: {err[-800:]}"
+    EXITS[code] = EXITS.get(code, 0) + 1
     if cli and code and sent is signal.SIGINT and not out and "interrupted" not in err:
         return what, f"{sent.name}: nothing is said: {err[-300:]}"
     if cli and "--json" in run and out:
@@ -148,21 +169,40 @@ def interrupted(rng, folder):
     return what, None
 
 
+EXITS = {}
 KILLED = [(f"solve {d} {s}", lambda path, d=d, s=s: python(solve_script(
     d, s, f", restarts=2, max_iter=30, checkpoint={path!r}"))) for d, s in SOLVERS]
 KILLED += [(f"certify {d}", lambda path, d=d, m=m: python(certify_script(
-    d, f"checkpoint={path!r}"))) for d, m in (("two", 0), ("margins", 0), ("kernels", 0))]
+    d, f"checkpoint={path!r}"))) for d, m in (("small", 0), ("slim", 0), ("few", 0))]
 KILLED += [(f"compare, {j} at once", lambda path, j=j: python(compare_script(
     f", n_jobs={j}, checkpoint={path!r}"))) for j in (1, 2)]
 KILLED += [("cli solve", lambda path: command(
     "solve", "digits:3,8", "--restarts", "40", "--checkpoint", path, "--json"))]
-CLOCKS = {"seconds", "timing", "history", "ladder", "prepare", "time_to_best"}
+KILLED += [("cli certify", lambda path: command(
+    "certify", str(pathlib.Path(path).with_name("run.npz")), "--seconds", "3000", "--checkpoint",
+    path, "--json"))]
+KILLED += [(f"reproduce {paper}", lambda path, a=arguments: command(
+    "reproduce", *a, "--quick", "--checkpoint", path, "--json"))
+    for paper, *arguments in (("umc-rls", "umc-rls"), ("mkc", "mkc"))]
+# What tells of the way, and not of the end: a climb that goes on lists its own rungs only.
+CLOCKS = {"seconds", "timing", "history", "ladder", "prepare", "time_to_best", "fit, s", "detail"}
 
 
 def without_times(value):
     if isinstance(value, dict):
         return {k: without_times(v) for k, v in value.items() if k not in CLOCKS}
-    return value
+    return [without_times(v) for v in value] if isinstance(value, list) else value
+
+
+def difference(a, b, where="it"):
+    """The first place where two answers differ, in words; None where they are the same."""
+    if type(a) is type(b) and isinstance(a, dict) and a.keys() == b.keys():
+        pairs = [(a[k], b[k], f"{where}[{k!r}]") for k in a]
+    elif type(a) is type(b) and isinstance(a, list) and len(a) == len(b):
+        pairs = [(x, y, f"{where}[{i}]") for i, (x, y) in enumerate(zip(a, b, strict=True))]
+    else:
+        return None if a == b else f"{where} is {str(a)[:150]} and not {str(b)[:150]}"
+    return next((found for found in (difference(*pair) for pair in pairs) if found), None)
 
 
 def ended(run, path=None, after=None):
@@ -173,10 +213,20 @@ def ended(run, path=None, after=None):
         out, err = process.communicate(timeout=TIMEOUT if after is None else after)
     except subprocess.TimeoutExpired:
         os.kill(process.pid, signal.SIGKILL)
-        process.communicate()
-        return None
+        out, err = process.communicate()
+        if process.returncode == -signal.SIGKILL:  # and not ended in between
+            return None
     assert process.returncode == 0, err[-2000:]
     return without_times(json.loads(out if out.lstrip().startswith("{") else out.splitlines()[-1]))
+
+
+def holds(path):
+    """Whether a checkpoint holds anything to go on from."""
+    if not os.path.exists(path):
+        return False
+    with np.load(path) as arrays:
+        document = json.loads(arrays["document"].tobytes())
+    return any(parts for _, _, parts in document["solves"].values())
 
 
 def killed(rng, folder, wholes, name, run):
@@ -186,37 +236,42 @@ def killed(rng, folder, wholes, name, run):
         began = time.perf_counter()
         wholes[name] = ended(run, path), time.perf_counter() - began
     whole, seconds = wholes[name]
+    if whole is None:
+        return np.zeros(2, dtype=int), "it does not end"
     pathlib.Path(path).unlink(missing_ok=True)
-    kills = 0
+    kills = np.zeros(2, dtype=int)
     for _ in range(rng.choice([1, 1, 2, 3])):
-        kills += ended(run, path, after=rng.uniform(0.2, 1.0) * seconds) is None
+        if ended(run, path, after=rng.uniform(0.2, 1.0) * seconds) is None:
+            kills += 1, holds(path)
     found = ended(run, path)
     pathlib.Path(path).unlink(missing_ok=True)
-    if found != whole:
-        return kills, f"{str(found)[:150]} is not {str(whole)[:150]}"
-    return kills, None
+    return kills, difference(found, whole)
 
 
 def saved_run(folder):
-    script = (f"{HEAD}r = mm.solve({DATA['two']}, seed=0, max_iter=2)\n"
+    script = (f"{HEAD}r = mm.solve({DATA['small']}, seed=0, max_iter=2)\n"
               f"r.save({str(pathlib.Path(folder) / 'run.npz')!r})\n")
     subprocess.run(python(script), check=True, cwd=ROOT)
 
 
 def main(what, count, seed=0, first=0):
-    rng, wrong, kills, wholes = random.Random(int(seed)), 0, 0, {}
+    rng, wrong, kills, wholes = random.Random(f"{seed} {first}"), 0, np.zeros(2, dtype=int), {}
+    others = KILLED[len(SOLVERS):]
     with tempfile.TemporaryDirectory() as folder:
         saved_run(folder)
         for i in range(int(first), int(first) + int(count)):
             if what == "interrupts":
                 name, error = interrupted(rng, folder)
             else:
-                name, run = KILLED[i % len(KILLED)] if i < len(KILLED) else rng.choice(KILLED)
+                name, run = KILLED[i] if i < len(SOLVERS) else others[i % len(others)]
                 n, error = killed(rng, folder, wholes, name, run)
                 kills += n
             wrong += error is not None
-            print(f"{i + 1}: {name}: {error or 'well'}", flush=True)
-    print(f"{count} {what}: {wrong} wrong" + (f", {kills} SIGKILLs" if kills else ""))
+            print(f"{i + 1}: {name}: {error or 'well'}" + f", {kills} so far" * (what == "kills"),
+                  flush=True)
+    print(f"{count} {what}: {wrong} wrong; " + (
+        f"exits {EXITS}" if what == "interrupts" else
+        f"{kills[0]} died of SIGKILL, {kills[1]} of them with something to go on from"))
     return wrong
 
 

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from mmcopt import __version__
 from mmcopt.cli.exit_codes import BAD_INPUT, DONE, INTERRUPTED, SOLVER_FAILED, TERMINATED
 from mmcopt.compiled.compiling import hush
-from mmcopt.errors import BackendError, MMCError
+from mmcopt.errors import BackendError, MMCError, by_ctrl_c
 
 ABOUT = """\
 Maximum-margin clustering as optimisation: declare a problem, solve it with any solver that fits,
@@ -312,33 +312,48 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; SIGTERM ends it as Ctrl-C does."""
-    with _terminable() as terminated:
-        code = _run(argv)
-    return TERMINATED if terminated and code == INTERRUPTED else code
+    with _heeding() as came:
+        try:
+            code = _run(argv, came)
+        except KeyboardInterrupt:  # while what there was to print was printed
+            code = INTERRUPTED
+    if code == INTERRUPTED:
+        # Where Ctrl-C fell into a string of code (classes are made so), Python would take note of
+        # it and end by the signal, whatever code we return; running another makes it forget.
+        exec("")
+    return TERMINATED if signal.SIGTERM in came and code == INTERRUPTED else code
 
 
 @contextmanager
-def _terminable() -> Iterator[list[int]]:
-    """Let SIGTERM interrupt what is running, and say that it came; once, and where it would end."""
+def _heeding() -> Iterator[list[int]]:
+    """Let SIGTERM interrupt what runs as SIGINT does, and list which came.
+
+    A second one does what it would have done. Handlers of others, and ignored signals, stay.
+    """
     came: list[int] = []
+    usual: dict[int, Any] = {signal.SIGINT: signal.default_int_handler,
+                             signal.SIGTERM: signal.SIG_DFL}
+    main_thread = threading.current_thread() is threading.main_thread()
+    ours = [s for s, handler in usual.items() if main_thread and signal.getsignal(s) is handler]
+
+    def restore() -> None:
+        for number in ours:
+            signal.signal(number, usual[number])
 
     def stop(number: int, frame: Any) -> None:
         came.append(number)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        restore()
         raise KeyboardInterrupt
 
-    ours = threading.current_thread() is threading.main_thread() \
-        and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    if ours:
-        signal.signal(signal.SIGTERM, stop)
+    for number in ours:
+        signal.signal(number, stop)
     try:
         yield came
     finally:
-        if ours:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        restore()
 
 
-def _run(argv: Sequence[str] | None) -> int:
+def _run(argv: Sequence[str] | None, came: Sequence[int]) -> int:
     parser = build_parser()
     try:
         args = parser.parse_args(argv)
@@ -362,16 +377,9 @@ def _run(argv: Sequence[str] | None) -> int:
     except (MMCError, OSError) as e:
         return _failed(args, e, BAD_INPUT)
     except ImportError as e:  # what some extensions make of Ctrl-C while they are loaded
-        if not _by_ctrl_c(e):
+        if not came and not by_ctrl_c(e):
             raise
         return _failed(args, "interrupted", INTERRUPTED)
-
-
-def _by_ctrl_c(error: BaseException | None) -> bool:
-    """Whether an error comes of an interrupt."""
-    while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__cause__ or error.__context__
-    return error is not None
 
 
 def _failed(args: argparse.Namespace, error: object, code: int) -> int:

@@ -7,11 +7,14 @@ that the clock can be read without importing numba.
 from __future__ import annotations
 
 import gc
+import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 # CPU seconds that a first solve compiles for, by the file of the loop that it begins with.
 ABOUT = {"label_moves": 5, "margin_search": 4, "margin_tree": 6, "cutting_planes": 4,
@@ -76,7 +79,49 @@ class Compiling:
         self.drawn, self.told = None, self.seconds
 
 
+@dataclass
+class Patience:
+    """Signals wait while numba is at work: what they raise in a callback of LLVM would be lost."""
+
+    depth: int = 0
+    handlers: dict[int, Any] = field(default_factory=dict)
+    came: dict[int, Any] = field(default_factory=dict)
+
+    def __enter__(self) -> None:
+        """Numba begins."""
+        self.begin()
+
+    def __exit__(self, *error: object) -> None:
+        """It is done."""
+        self.end()
+
+    def begin(self) -> None:
+        """Numba begins; signals come to the main thread only, so others need no patience."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        self.depth += 1
+        if self.depth == 1:
+            found = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
+            self.handlers = {s: handler for s, handler in found.items() if callable(handler)}
+            for number in self.handlers:
+                signal.signal(number, self.came.__setitem__)
+
+    def end(self) -> None:
+        """Numba is done: what came is handled now."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        self.depth -= 1
+        if self.depth == 0:
+            for number, handler in self.handlers.items():
+                signal.signal(number, handler)
+            came = dict(self.came)
+            self.came.clear()
+            for number, frame in came.items():
+                self.handlers[number](number, frame)
+
+
 STATE = Compiling()
+PATIENCE = Patience()
 
 
 def clock() -> float:

@@ -15,11 +15,12 @@ import re
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
-from numba import njit
-from numba.core import event
-from numba.core.caching import IndexDataCacheFile
+from mmcopt.compiled.compiling import PATIENCE, STATE
 
-from mmcopt.compiled.compiling import STATE
+with PATIENCE:  # a numba that is half loaded fails at every later attempt
+    from numba import njit
+    from numba.core import event
+    from numba.core.caching import IndexDataCacheFile
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -40,7 +41,20 @@ class Reporter(event.Listener):
         STATE.end()
 
 
+class Holder(event.Listener):
+    """Lets signals wait while numba compiles a loop or loads one from its cache."""
+
+    def on_start(self, event: Any) -> None:
+        """Numba begins with what it does one thread at a time."""
+        PATIENCE.begin()
+
+    def on_end(self, event: Any) -> None:
+        """Numba is done with it."""
+        PATIENCE.end()
+
+
 event.register("numba:compile", Reporter())
+event.register("numba:compiler_lock", Holder())
 
 
 class FilePerSignature(IndexDataCacheFile):

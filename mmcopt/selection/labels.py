@@ -91,7 +91,8 @@ def path(problem: Any, lams: Sequence[float] = LAMS, *, members: int = MEMBERS,
     """Solve a problem at several lambdas, from the largest down, each from the last one's answers.
 
     ``members`` partitions follow the path together; each lambda keeps the best of them. Kernel and,
-    where it pays, its spectrum are shared. Results come in the order of ``lams``.
+    where it pays, its spectrum are shared. Results come in the order of ``lams``. After the time,
+    and after Ctrl-C, what is left begins where the path had come to, and goes no further.
     """
     if not hasattr(problem, "path"):
         raise DataError(f"{type(problem).__name__} has no path of problems to follow; "
@@ -99,21 +100,35 @@ def path(problem: Any, lams: Sequence[float] = LAMS, *, members: int = MEMBERS,
     _some("path", "lams", lams)
     integer(1).check("path", "members", members)
     optional(real(0)).check("path", "time_limit", time_limit)
+    return _followed(problem, lams, members, seed, _budget(time_limit))
+
+
+def _followed(problem: Any, lams: Sequence[float], members: int, seed: int,
+              budget: Budget) -> list[Result]:
+    """Follow a path within a budget, which Ctrl-C ends."""
     rng = np.random.default_rng(seed)
-    tabu = solver("Tabu")
-    budget = _budget(time_limit)
     cells = problem.path(lams)
+    solver("Tabu")().prepare(cells[0])  # what is loaded and compiled for it
     pool: list[Any] = [None] * members
     found: dict[int, Result] = {}
     for i in np.argsort(-np.asarray(lams, dtype=np.float64), kind="stable"):
-        search = tabu(length=0.5 if found else 2.0, polish=False)
-        lq = cells[i].offer(LabelQuadratic)
-        runs = [run(search, lq, start, rng, budget) for start in pool]
-        pool = [r.point for r in runs]
-        found[int(i)] = evaluate(cells[i], min(runs, key=lambda r: r.value).point,
-                                 bound=False)
+        search = solver("Tabu")(length=0.5 if found else 2.0, polish=False)
+        try:
+            found[int(i)] = _member(cells[i], search, pool, rng, budget)
+        except KeyboardInterrupt:  # it came between two runs, or before a first point
+            budget.stop.set()
+            found[int(i)] = _member(cells[i], search, pool, rng, budget)
         cells[i].forget()  # one R at a time
     return [found[i] for i in range(len(lams))]
+
+
+def _member(cell: Any, search: Any, pool: list[Any], rng: np.random.Generator,
+            budget: Budget) -> Result:
+    """Let a pool of partitions go on at one lambda; the best of them."""
+    lq = cell.offer(LabelQuadratic)
+    runs = [run(search, lq, start, rng, budget) for start in pool]
+    pool[:] = [r.point for r in runs]
+    return evaluate(cell, min(runs, key=lambda r: r.value).point, bound=False)
 
 
 def _some(owner: str, name: str, values: Any) -> None:
@@ -159,6 +174,8 @@ def grid(X: Samples, n_clusters: int, *, widths: Sequence[float] = (0.3, 0.5, 1.
          **options: Any) -> Grid:
     """Solve `LeastSquares` over Gaussian widths and lambdas; ``options`` go to the formulation.
 
+    Ctrl-C ends it with the widths that were begun.
+
     >>> import mmcopt as mm
     >>> X, y = mm.datasets.load("blobs:n=60,k=3,seed=1")
     >>> cells = grid(X, 3, widths=(0.5, 1.0), lams=(0.1, 1.0))
@@ -166,12 +183,22 @@ def grid(X: Samples, n_clusters: int, *, widths: Sequence[float] = (0.3, 0.5, 1.
     (2, 2)
     """
     _some("grid", "widths", widths)
+    _some("grid", "lams", lams)
+    integer(1).check("grid", "members", members)
     if {"kernel", "lam"} & set(options):
         raise ParameterError("grid: kernel and lam are what it varies, by widths= and lams=; for "
                              "another kernel follow path(problem, lams).")
     build = formulation("LeastSquares")
     results: list[Result] = []
-    for width in widths:
-        problem = build(X, n_clusters, kernel=Gaussian(width=float(width)), **options)
-        results += path(problem, lams, members=members, seed=seed)
-    return Grid(tuple(map(float, widths)), tuple(map(float, lams)), tuple(results))
+    budget = _budget(None)  # of all widths
+    try:
+        for width in widths:
+            problem = build(X, n_clusters, kernel=Gaussian(width=float(width)), **options)
+            results += _followed(problem, lams, members, seed, budget)
+            if budget.stop.is_set():
+                break
+    except KeyboardInterrupt:
+        if not results:
+            raise
+    done = widths[:len(results) // len(lams)]
+    return Grid(tuple(map(float, done)), tuple(map(float, lams)), tuple(results))

@@ -3,8 +3,9 @@
 The file is written about once a second, whole or not at all. It holds, for each restart of each
 solve that was asked to use it, the state of the solver, its generator and the best so far
 (`states`), or the restart's end. What cannot be written is done again from its beginning, with the
-same seed: the end is the same, and only time is lost. A hash shows damage and careless edits; who
-computes it anew can make a solver err, but no result say more than `verify` finds.
+same seed: the end is the same, and only time is lost. A hash shows damage and careless edits. Who
+computes it anew meets checks of labels and indices, and can make a solver err, though no result say
+more than `verify` finds; still, a checkpoint deserves the trust that code does.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from mmcopt.errors import DataError, MMCError, MMCWarning
 from mmcopt.modeling.result import Result, Status
 from mmcopt.solving.runs import Run
 from mmcopt.solving.solver import Solver
-from mmcopt.solving.states import Arrays, Node, UnwritableError, decode, encode
+from mmcopt.solving.states import Arrays, Node, UnwritableError, decode, encode, within
 from mmcopt.types import Path
 
 FORMAT = 1
@@ -290,17 +291,27 @@ class Keeper:
     def _resume(self, kept: _Kept) -> None:
         try:
             found = decode(kept.node, self.section.roots(), kept.arrays)
-            self.rows = _rows(found["rows"])
-            run = found["run"]
+            run, rows = found["run"], _rows(found["rows"])
+            self._recognise(run)
         except BROKEN as e:
             self.section.warn(f"a state of {type(self.section.solver).__name__} cannot be read "
                               f"({type(e).__name__}: {e})")
             return
+        self.rows = rows
         if kept.ended:
             run.rows = self.rows
             self.ended = run
         else:
             self.start = found
+
+    def _recognise(self, run: Run) -> None:
+        """Refuse a best point that the problem values otherwise than the file does."""
+        problem, lq = self.section.problem, self.section.problem.offer(LabelQuadratic)
+        if lq is not None:
+            within("the best labels", run.point, (problem.n,), 0, problem.n_clusters)
+        value = problem.objective(run.point)
+        if not abs(value - run.value) <= self.section.solver.agreement(problem, value, run.point):
+            raise ValueError(f"its best point is worth {value!r} and not {run.value!r}")
 
     def keep(self, best: Run, state: Any, rng: np.random.Generator, *, now: bool = False) -> None:
         """Take down where a restart is, unless that was done a moment ago."""

@@ -53,6 +53,7 @@ class _Job:
     section: Section | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
     best: float = math.inf
+    interrupted: bool = False
 
     def over(self, index: int) -> bool:
         """Whether a limit has been reached that keeps restart ``index`` from being begun."""
@@ -73,6 +74,7 @@ class _Job:
                 and self.solver.goes_on(start.certificate.kind):
             point = Proved(point, start.certificate.duals)
         rows: list[dict[str, float]] = [] if keeper is None else keeper.rows
+        given = point.point if isinstance(point, Proved) else point
 
         def record(row: dict[str, float]) -> None:
             row = {"restart": index, "seconds": clock() - self.origin, **row}
@@ -86,6 +88,11 @@ class _Job:
 
         try:
             out = run(self.solver, self.problem, point, rng, self.budget, record, keeper=keeper)
+        except KeyboardInterrupt:
+            if given is None:
+                raise
+            self.interrupted = True  # before the first point of its own: the start is the best
+            out = Run(self.problem.objective(given), given, Status.INTERRUPTED, 0)
         except MALFORMED as e:
             if not resumed or isinstance(e, MMCError) or self.section is None:
                 raise
@@ -181,7 +188,7 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
         stepped = clock()
         if section is not None:
             section.close()
-        result = _finish(problem, chosen, runs, gap_tol, attach, init)
+        result = _finish(problem, chosen, runs, gap_tol, attach, init, job.interrupted)
     done = clock()
     begin = sum(r.begin_seconds for r in runs)
     finish = sum(r.finish_seconds for r in runs)
@@ -205,6 +212,16 @@ def _seed_sequence(seed: Seed) -> np.random.SeedSequence:
 
 def _all_restarts(job: _Job, root: np.random.SeedSequence, n_jobs: int) -> list[Run]:
     runs: list[Run] = []
+    try:
+        _repeat(job, root, n_jobs, runs)
+    except KeyboardInterrupt:  # a restart has no point yet: the earlier ones stay
+        if not runs:
+            raise
+        job.interrupted = True
+    return runs
+
+
+def _repeat(job: _Job, root: np.random.SeedSequence, n_jobs: int, runs: list[Run]) -> None:
     while not runs or (job.endless and not job.over(len(runs))):
         first = len(runs)
         if n_jobs == 1 or job.restarts == 1:
@@ -216,8 +233,7 @@ def _all_restarts(job: _Job, root: np.random.SeedSequence, n_jobs: int) -> list[
             runs.extend(_threaded(job, root, first, n_jobs))
         proved = job.solver.certificate(job.problem, runs[-1]) is not None
         if proved or (job.endless and runs[-1].status is not Status.CONVERGED):
-            break
-    return runs
+            return
 
 
 def _threaded(job: _Job, root: np.random.SeedSequence, first: int, n_jobs: int) -> list[Run]:
@@ -249,6 +265,8 @@ def _threaded(job: _Job, root: np.random.SeedSequence, first: int, n_jobs: int) 
         job.budget.stop.set()
         busy.acquire(timeout=10.0)  # one worker at least hands in its best before we go on
         time.sleep(0.3)
+        if not done:
+            raise
     if errors:
         raise errors[0]
     return [done[i] for i in sorted(done)]
@@ -263,7 +281,7 @@ class _Bound:
 
 
 def _finish(problem: Any, solver: Solver, runs: list[Run], gap_tol: float,
-            attach: _Bound, init: Any) -> Result:
+            attach: _Bound, init: Any, interrupted: bool) -> Result:
     """Judge the best run by the formulation's own objective, attach the bound, and name the end."""
     best = min(runs, key=lambda r: r.value)
     objective = problem.settled(best.point)
@@ -275,13 +293,18 @@ def _finish(problem: Any, solver: Solver, runs: list[Run], gap_tol: float,
         raise BackendError(f"{type(solver).__name__} reports {best.value!r} for a point whose "
                            f"objective is {objective!r}; its bookkeeping is wrong.")
     rows = [row for r in runs for row in r.rows]
-    status = next((r.status for r in runs if r.status is not Status.CONVERGED), Status.CONVERGED)
+    ends = [Status.INTERRUPTED] if interrupted else [r.status for r in runs]
+    status = Status.INTERRUPTED if Status.INTERRUPTED in ends else next(
+        (end for end in ends if end is not Status.CONVERGED), Status.CONVERGED)
     labels = problem.labels(best.point)
     result = Result(problem, repr_solver(solver), best.point, labels, objective,
                     problem.violation(best.point), status, history=History(rows), gap_tol=gap_tol)
-    proof = solver.certificate(problem, best)
-    if attach.any or proof is not None:
-        result = cheap_bound(result, proof, eigenvalue=attach.eigenvalue)
+    try:
+        proof = solver.certificate(problem, best)
+        if attach.any or proof is not None:
+            result = cheap_bound(result, proof, eigenvalue=attach.eigenvalue)
+    except KeyboardInterrupt:  # the point is there, and `certify` makes up for its bound
+        result = replace(result, status=Status.INTERRUPTED)
     caution = problem.caution(best.point, labels, objective)
     if caution is not None:
         caution = not_again(caution, init)

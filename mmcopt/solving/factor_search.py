@@ -11,6 +11,7 @@ from mmcopt.capabilities import LabelQuadratic
 from mmcopt.capabilities.matrices import LowRank
 from mmcopt.solving.label_search import LabelSearch, start_labels
 from mmcopt.solving.solver import Progress
+from mmcopt.solving.states import within
 from mmcopt.types import Floats, Ints
 
 FACTOR_FROM = 5_000  # nodes above which a factor is not made dense where it can be helped
@@ -32,6 +33,15 @@ class FactorBoard:
     pass_gain: float = 0.0
     done: bool = False
     rng: Any = None  # of the searches that draw
+
+    def restored(self, roots: Any) -> None:
+        """Refuse a board from a file that is none of this problem."""
+        lq = roots["LabelQuadratic"]
+        within("c", self.c, (lq.n,), 0, lq.k)
+        within("order", self.order, (lq.n,), 0, lq.n)
+        within("sizes", self.sizes, (lq.k,), 0, int(lq.weights.sum()) + 1)
+        if self.S.ndim != 2 or len(self.S) != lq.k or self.S.dtype != lq.dtype:
+            raise ValueError(f"S must have {lq.k} rows of {lq.dtype}")
 
     def progress(self, lq: LabelQuadratic) -> Progress:
         """The state as the driver wants it."""

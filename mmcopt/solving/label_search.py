@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from mmcopt.capabilities import Capability, LabelQuadratic
 from mmcopt.solving.runs import Budget, out_of_time, run, seconds_left
 from mmcopt.solving.solver import Progress, Solver
+from mmcopt.solving.states import shaped, within
 from mmcopt.types import Floats, Ints
 
 ALL_DIGITS = 2000  # nodes up to which the first value of a search is computed in O(n^2)
@@ -38,6 +39,15 @@ class Board:
     rng: NDArray[np.uint64]
     count: int = 0
     done: bool = False
+
+    def restored(self, roots: Any) -> None:
+        """Refuse a board from a file that is none of this problem."""
+        lq = roots["LabelQuadratic"]
+        for name in ("c", "best_c"):
+            within(name, getattr(self, name), (lq.n,), 0, lq.k)
+        shaped("G", self.G, (lq.k, lq.n), lq.dtype)
+        shaped("rng", self.rng, (1,), np.uint64)
+        within("sizes", self.sizes, (lq.k,), 0, int(lq.weights.sum()) + 1)
 
     def gained(self, lq: LabelQuadratic, gain: float) -> None:
         """Book a gain of the association A, in the units of the objective."""

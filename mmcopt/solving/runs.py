@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mmcopt.compiled.compiling import clock
-from mmcopt.errors import BackendError
+from mmcopt.errors import BackendError, by_ctrl_c
 from mmcopt.modeling.result import Status
 from mmcopt.solving.solver import Progress, Solver
 
@@ -124,24 +124,37 @@ def _loop(solver: Solver, f: Any, init: Any, rng: np.random.Generator, budget: B
         if keeper is not None:
             keeper.keep(best, progress.state, rng, now=True)
         best.status = status
-    except (KeyboardInterrupt, np.linalg.LinAlgError) as e:
-        if isinstance(e, KeyboardInterrupt):
+    except (KeyboardInterrupt, ImportError, np.linalg.LinAlgError) as e:
+        if by_ctrl_c(e):
             budget.stop.set()
-        best.status = Status.INTERRUPTED if budget.stop.is_set() else Status.FAILED
-        if best.point is None:
+        elif isinstance(e, ImportError):
             raise
-        return best  # the step may have left its state half changed, so nothing is built on it
-    closing = clock()
-    best.state = progress.state
-    last = solver.finish(f, progress.state)
+        best.status = Status.INTERRUPTED if budget.stop.is_set() else Status.FAILED
+        if best.point is not None:
+            return best  # the step may have left its state half changed, so nothing is built on it
+        if isinstance(e, ImportError):
+            raise KeyboardInterrupt from e
+        raise
+    try:
+        _close(best, solver, f, progress.state, keeper)
+    except KeyboardInterrupt:  # what was found stays
+        budget.stop.set()
+        best.status, best.state = Status.INTERRUPTED, None
+    return best
+
+
+def _close(best: Run, solver: Solver, f: Any, state: Any, keeper: Keeper | None) -> None:
+    """Let a solver finish, and take down how it ended."""
+    started = clock()
+    best.state = state
+    last = solver.finish(f, state)
     if last is not None:
         _keep(best, last, solver.keeps_last)
     if callable(best.point):
         best.point = best.point()
-    best.finish_seconds = clock() - closing
+    best.finish_seconds = clock() - started
     if keeper is not None:
         keeper.end(best)
-    return best
 
 
 def _keep(best: Run, progress: Progress, last: bool = False) -> None:

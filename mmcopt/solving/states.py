@@ -4,6 +4,8 @@ A state is a graph of dataclasses, containers, numbers and arrays, in which one 
 from two places; what belongs to the problem (its matrix, its features) is written as the way to it.
 Reading makes objects of classes that are loaded already and belong to this package or to the module
 of the solver, and fills in their fields: nothing is imported or called by a name that a file holds.
+Compiled loops do not look whether an index is in its range, so objects that hold what they index by
+have a method ``restored``, which is given the roots and raises a ValueError (`within`).
 """
 
 from __future__ import annotations
@@ -38,7 +40,24 @@ def encode(value: Any, roots: dict[str, Any], arrays: Arrays) -> Node:
 
 def decode(node: Node, roots: dict[str, Any], arrays: Arrays) -> Any:
     """The value that `encode` wrote, on a problem built anew; a ValueError where there is none."""
-    return _Reader(roots, arrays).value(node)
+    reader = _Reader(roots, arrays)
+    found = reader.value(node)
+    for made in reader.indexing:
+        made.restored(roots)
+    return found
+
+
+def within(name: str, a: Any, shape: tuple[int, ...], low: int, high: int) -> None:
+    """Refuse an array of indices of another shape or type, or out of ``low`` .. ``high`` - 1."""
+    if type(a) is not np.ndarray or a.dtype.kind != "i" or a.shape != shape \
+            or not a.flags.c_contiguous or (a.size and not low <= a.min() <= a.max() < high):
+        raise ValueError(f"{name} must be {shape} integers from {low} to {high - 1}")
+
+
+def shaped(name: str, a: Any, shape: tuple[int, ...], dtype: Any) -> None:
+    """Refuse an array of another shape or type."""
+    if type(a) is not np.ndarray or a.dtype != np.dtype(dtype) or a.shape != shape:
+        raise ValueError(f"{name} must be {shape} of {np.dtype(dtype)}")
 
 
 class _Writer:
@@ -119,6 +138,7 @@ class _Reader:
     def __init__(self, roots: dict[str, Any], arrays: Arrays) -> None:
         self.roots, self.arrays = roots, arrays
         self.made: dict[int, Any] = {}
+        self.indexing: list[Any] = []  # what has a say of its own in whether it can be gone on from
 
     def value(self, node: Node) -> Any:
         if not isinstance(node, dict):
@@ -164,7 +184,10 @@ class _Reader:
             for name, value in node["fields"].items():
                 object.__setattr__(made, name, self.value(value))
 
-        return self.growing(node, object.__new__(cls), fill)
+        made = self.growing(node, object.__new__(cls), fill)
+        if hasattr(cls, "restored"):
+            self.indexing.append(made)
+        return made
 
     def objects(self, node: Node) -> Any:
         out = np.empty(len(node["objects"]), dtype=object)

@@ -1,7 +1,9 @@
 """Checkpoints: a killed run goes on to the end that it would have had, from no other file."""
 
+import contextlib
 import dataclasses
 import os
+import re
 import warnings
 
 import determinism
@@ -63,7 +65,22 @@ def same(a, b):
                for k in rows[0] if k != "seconds")
 
 
-@pytest.mark.parametrize("solver", ["Memetic", "StochasticDescent"])
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Draws(Solver):
+    """Each step depends on the driver's generator, and on those that it spawns."""
+
+    needs = (mm.LabelQuadratic,)
+
+    def begin(self, f, init, rng):
+        return self.step(f, {"seen": []}, rng)
+
+    def step(self, f, state, rng):
+        drawn = rng.spawn(1)[0].integers(3, size=13)
+        state["seen"].append(np.r_[0:3, (drawn + rng.integers(3, size=13)) % 3])
+        return Progress(state, state["seen"][-1], f.objective(state["seen"][-1]))
+
+
+@pytest.mark.parametrize("solver", ["Memetic", "StochasticDescent", _Draws()], ids=str)
 def test_a_killed_solve_goes_on_to_the_same_end(solver, tmp_path):
     options = {"seed": 1, "restarts": 2, "max_iter": 5}
     again, left = resumed(tmp_path / "c", PROBLEM, solver, 3, **options)
@@ -266,11 +283,52 @@ def test_a_failed_writing_leaves_the_old_file(written, monkeypatch):
 def forged(path, change):
     """Change a state, and the hash with it."""
     arrays = archives.read_arrays(path)
-    text = arrays.pop("document").tobytes().decode()
-    del arrays["digest"]
-    arrays["document"] = np.frombuffer(change(text).encode(), dtype=np.uint8)
+    text = arrays["document"].tobytes().decode()
+    rehashed(path, {**arrays, "document": np.frombuffer(change(text).encode(), dtype=np.uint8)})
+
+
+def rehashed(path, arrays):
+    """Write arrays with the hash that they have."""
+    arrays = {name: a for name, a in arrays.items() if name != "digest"}
     arrays["digest"] = np.frombuffer(archives.digest(arrays).encode(), dtype=np.uint8)
     archives.write_arrays(path, arrays)
+
+
+def distorted(a):
+    """What loops must not be given in place of an array of indices."""
+    high, low = a.copy(), a.copy()
+    high.flat[-1], low.flat[0] = np.iinfo(a.dtype).max, np.iinfo(a.dtype).min
+    yield from (high, low, a.ravel()[:-1].copy(), a.astype(np.float64))
+
+
+@pytest.mark.parametrize(("f", "solver"), [
+    *[(PROBLEM, solver) for solver in (
+        "StochasticDescent", "Memetic", "Evolutionary", "Annealing", "Continuation")],
+    pytest.param(CPM3C(np.random.default_rng(0).standard_normal((40, 4)), 2, beta=0.1),
+                 "MarginTree", marks=pytest.mark.slow)],
+    ids=lambda value: value if isinstance(value, str) else "")
+def test_indices_out_of_their_range_are_refused(f, solver, tmp_path, monkeypatch):
+    monkeypatch.setattr("mmcopt.solvers.margin_tree.CHUNK", 1.0)  # steps of few nodes
+    path, options = tmp_path / "c", {"seed": 1, "max_iter": 4}
+    whole = mm.solve(f, solver, **options)
+    with contextlib.suppress(Killed):  # some end in one step
+        mm.solve(f, solver, checkpoint=path, callback=killing(2), **options)
+    arrays = archives.read_arrays(path)
+    names = [name for name, a in arrays.items() if a.dtype.kind == "i" and a.size]
+    assert names
+    for name in names:
+        for changed in distorted(arrays[name]):
+            rehashed(path, {**arrays, name: changed})
+            with pytest.warns(MMCWarning, match="cannot be read"):
+                same(mm.solve(f, solver, checkpoint=path, **options), whole)
+
+
+def test_a_best_point_must_be_worth_what_the_file_says(written):
+    value = mm.solve(PROBLEM, "Tabu", seed=0, max_iter=3).objective
+    forged(written, lambda text: re.sub(r'"value": [\d.]+', f'"value": {value / 2!r}', text))
+    with pytest.warns(MMCWarning, match="its best point is worth"):
+        again = mm.solve(PROBLEM, "Tabu", seed=0, max_iter=3, checkpoint=written)
+    assert again.objective == value
 
 
 @pytest.mark.parametrize("name", ["subprocess:Popen", "os:_Environ", "mmcopt.saving:save",
