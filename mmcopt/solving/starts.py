@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mmcopt.bounds.relaxation import Relaxation
 from mmcopt.capabilities import LabelQuadratic, LiftedMargin
 from mmcopt.checks import is_sparse
 from mmcopt.errors import ParameterError
@@ -39,6 +40,8 @@ def starting_point(f: Any, init: Any, rng: np.random.Generator) -> Any:
         if init == "sdp":
             return f.from_labels(relaxed_labels(f))
         raise _no_start(init)
+    if isinstance(init, Mapping) and isinstance(f, Relaxation):
+        return init  # duals, of this relaxation or of one near it
     if isinstance(init, Mapping | Set | bytes) or callable(init):
         raise _no_start(init)
     return f.from_labels(f.coded_labels(init)) if f.means_labels(init) else f.as_point(init)

@@ -243,7 +243,7 @@ SAME = np.full((12, 2), 0.1)
      "LeastSquares: the kernel matrix is not positive semidefinite: its smallest eigenvalue is "
      "-0.05. Use another kernel, or Precomputed(clip=True) to set negative ones to zero."),
     (np.ones((3, 2)), {"kernel": Precomputed()}, "a precomputed kernel must be a square matrix; "
-     "got shape (3, 2)."),
+     "got shape (3, 2). Give the matrix of kernel values as X, such as X @ X.T."),
     (np.arange(9.0).reshape(3, 3), {"kernel": Precomputed()}, "a precomputed kernel must be "
      "symmetric; its largest asymmetry is |K - K'| = 4; pass (K + K.T) / 2."),
 ])
