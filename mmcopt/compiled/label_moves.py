@@ -454,9 +454,8 @@ def _walk(
     own, lab = scores[:n].copy(), scores[:n].copy()
     diag, base = scores[:n].copy(), scores[:n].copy()
     source, opened, i, a, d = sizes.copy(), sizes[:0], -1, NONE, NONE
-    value, best, idle, fresh = 0.0, 0.0, 0, False
-    if _excess(sizes, rules, NONE, NONE, NONE) > 0:
-        best = -BIG
+    value, idle, fresh = 0.0, 0, False
+    best = -BIG if _excess(sizes, rules, NONE, NONE, NONE) > 0 else 0.0
     for h in range(sizes.size):
         source[h] = -1
     for j in range(n):

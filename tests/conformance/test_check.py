@@ -4,12 +4,12 @@ import dataclasses
 
 import numpy as np
 import pytest
+from notebook import classes
 
 import mmcopt as mm
 from mmcopt import registry
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.errors import IncompatibleError, ParameterError
-from mmcopt.modeling.result import Status
 from mmcopt.solving import Progress
 
 QUICK = {"LeastSquares", "OneClassHinge"}
@@ -22,56 +22,6 @@ def _forgotten(monkeypatch):
     """Classes that a test defines are gone after it."""
     monkeypatch.setattr(registry, "_formulations", dict(registry._formulations))
     monkeypatch.setattr(registry, "_solvers", dict(registry._solvers))
-
-
-def sound():
-    """A formulation and a solver with nothing wrong, to be broken in one place each."""
-
-    class FewEdges(mm.Formulation):
-        default_solver = "Tabu"
-
-        def __init__(self, A, n_clusters=2):
-            self.A, self.n_clusters, self.n = np.asarray(A, dtype=float), n_clusters, len(A)
-
-        def statement(self):
-            return mm.Statement("FewEdges", (("minimise", "edges inside clusters", "e"),))
-
-        def objective(self, point):
-            return float(sum(self.A[np.ix_(point == h, point == h)].sum() for h in set(point)))
-
-        def violation(self, point):
-            return float(len(set(point.tolist())) < self.n_clusters)
-
-        def labels(self, point):
-            return point
-
-        def reference(self, labels=None):
-            raise NotImplementedError
-
-        @classmethod
-        def examples(cls):
-            A = np.random.default_rng(0).integers(0, 3, (7, 7)).astype(float)
-            return [cls(A + A.T), cls(A + A.T, 3)]
-
-        def offer(self, kind):
-            return LabelQuadratic(-self.A, k=self.n_clusters) if kind is LabelQuadratic else None
-
-    @dataclasses.dataclass(frozen=True, kw_only=True)
-    class Lottery(mm.Solver):
-        needs = (LabelQuadratic,)
-
-        def begin(self, f, init, rng):
-            return self.step(f, 0, rng)
-
-        def step(self, f, state, rng):
-            lq = f.offer(LabelQuadratic)
-            c = lq.random_labels(rng)
-            return Progress(state + 1, lq.expand(c), lq.value(c))
-
-        def outcome(self, f, state):
-            return Status.CONVERGED if state > 10 else None
-
-    return FewEdges, Lottery
 
 
 def broken(base, **changes):
@@ -88,10 +38,10 @@ def test_nothing_is_wrong_with_ours(cls):
 
 
 def test_nothing_is_wrong_with_what_a_reader_types():
-    for cls in sound():
+    for cls in classes():
         report = mm.check(cls)
         assert report and str(report).count("ok   ") == len(report.checks)
-    assert mm.check(sound()[1]())  # an object as well
+    assert mm.check(classes()[1]())  # an object as well
 
 
 def offers_all(self, kind):
@@ -130,7 +80,7 @@ WRONG = [
 @pytest.mark.parametrize("changes, name, words", WRONG, ids=[f"{c[1]}-{i}" for i, c in
                                                              enumerate(WRONG)])
 def test_what_is_wrong_with_a_formulation_is_said(changes, name, words):
-    report = mm.check(broken(sound()[0], **changes))
+    report = mm.check(broken(classes()[0], **changes))
     failed = {c.name: c.detail for c in report.checks if not c.ok}
     assert not report and words in failed[name], report
 
@@ -166,13 +116,13 @@ def luck(self, f, state, rng):
     ({"needs": ()}, "needs", "must name the capabilities"),
 ], ids=["refuses", "value", "seed", "error", "needs"])
 def test_what_is_wrong_with_a_solver_is_said(changes, name, words):
-    report = mm.check(broken(sound()[1], **changes))
+    report = mm.check(broken(classes()[1], **changes))
     failed = {c.name: c.detail for c in report.checks if not c.ok}
     assert not report and words in failed[name], report
 
 
 def test_solve_blames_who_is_to_blame():
-    FewEdges, Lottery = sound()
+    FewEdges, Lottery = classes()
     f = FewEdges.examples()[0]
     with pytest.raises(ParameterError, match="names no default_solver.*those that fit: .*Tabu"):
         mm.solve(broken(FewEdges, default_solver="").examples()[0])
