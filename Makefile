@@ -29,10 +29,10 @@ demo: $(VENV)/.demo
 	$(BIN)/mmcopt demo $(ARGS)
 
 test: $(VENV)/.test
-	@$(PYTEST) -n 2 --dist loadgroup $(ARGS)
+	@$(PYTEST) -n 2 --dist loadfile $(ARGS)
 
 test-slow: $(VENV)/.test
-	@$(PYTEST) -n 2 --dist loadgroup -m "slow or not slow" $(ARGS)
+	@$(PYTEST) -n 2 --dist loadfile -m "slow or not slow" $(ARGS)
 
 test-robust: $(VENV)/.test
 	@$(BIN)/python tests/robust.py $(if $(ONLY),--only $(ONLY)) -- $(ARGS)

@@ -82,7 +82,7 @@ class BudgetedDomain:
         if self._columns is None:
             self._columns = np.zeros((X.shape[1], self.budget + 1))
         for s in range(0, len(X), ROWS):
-            part = np.ascontiguousarray(X[s:s + ROWS], dtype=np.float64)
+            part = np.array(X[s:s + ROWS], dtype=np.float64, order="C")  # writable
             budgeted_rounds(part, self.gamma, self.C, self._columns, self._raw, self._memory)
         return self
 

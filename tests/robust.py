@@ -70,7 +70,7 @@ def tests(name: str, settings: dict[str, str], cache: str,
                "NUMBA_CACHE_DIR": cache, **settings}
         done = subprocess.run(
             [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2",
-             "--dist", "loadgroup", *options],
+             "--dist", "loadfile", *options],
             cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     lines = done.stdout.splitlines() or done.stderr.splitlines() or [""]
     failed = [line for line in lines if re.match("FAILED|ERROR", line)]

@@ -16,7 +16,6 @@ import pytest
 
 from mmcopt import registry
 
-pytestmark = pytest.mark.xdist_group("examples")  # one process runs each script once
 ROOT = pathlib.Path(__file__).parents[1]
 DATA = os.environ.get("MMCOPT_DATA")
 SCRIPTS = sorted((ROOT / "examples").glob("*.py"))

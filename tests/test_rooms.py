@@ -43,7 +43,6 @@ DOORS = {
     ("mmcopt.solving.conformance", "mmcopt.saving"),  # mmcopt.check(cls)
     ("mmcopt.solving.solver", "mmcopt.solving.driver"),  # solver.solve(problem)
 }
-pytestmark = pytest.mark.xdist_group("rooms")  # one process reads all files
 MOST_ENTRIES = 28  # side by side in mmcopt/, each explained by its name
 
 

@@ -44,8 +44,6 @@ from mmcopt.formulations import (
 from mmcopt.modeling.result import Status
 from mmcopt.tolerances import FEASIBLE
 
-pytestmark = pytest.mark.xdist_group("oracle")  # one process looks up each optimum once
-
 
 def test_every_formulation_has_examples_and_a_default_solver_that_fits():
     for name, cls in registry.formulations().items():

@@ -22,8 +22,6 @@ import mmcopt as mm
 from mmcopt.capabilities import Bounded, ConvexProgram, LabelQuadratic
 from mmcopt.modeling.result import Status
 
-pytestmark = pytest.mark.xdist_group("oracle")  # one process looks up each optimum once
-
 
 @pytest.mark.parametrize("problem", [
     pytest.param(p, marks=pytest.mark.slow if p in LATER else ())

@@ -389,7 +389,7 @@ def test_it_says_why_not(problem, words):
 
 
 def test_settings_do_something():
-    problem = CPM3C(DIGITS[:100], beta=0.03)
+    problem = CPM3C(DIGITS[:80], beta=0.03)
     base = mm.solve(problem, MarginTree(), seed=0)
     nodes = base.history["nodes"][-1]
     for options in ({"share": 0.3}, {"near": 0.0}, {"gap": 1e-2}, {"starts": 1}, {"least": 1.0}):

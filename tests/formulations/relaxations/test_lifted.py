@@ -203,7 +203,7 @@ def test_a_poor_start_is_improved_only_when_asked():
 
 
 def test_the_certified_gap_of_digits_with_a_score_balance():
-    f = CPM3C(DIGITS[:100], 2, beta=0.3, center=False, balance=10.0)
+    f = CPM3C(DIGITS[:60], 2, beta=0.3, center=False, balance=10.0)
     sure = mm.solve(f, seed=0, init="kmeans").certify(time_limit=30)
     assert sure.verify() and sure.feasible and sure.gap <= 0.15
 

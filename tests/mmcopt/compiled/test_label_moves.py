@@ -7,7 +7,6 @@ import pytest
 
 from mmcopt.compiled import label_moves
 
-pytestmark = pytest.mark.xdist_group("label moves")  # one process compiles what they alone call
 KINDS = [(dtype, k, rules) for dtype in (np.float64, np.float32) for k in (2, 3)
          for rules in ("plain", "sized", "ruled")]
 kinds = pytest.mark.parametrize("dtype, k, kind", KINDS,

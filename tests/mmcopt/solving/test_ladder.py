@@ -13,7 +13,6 @@ from mmcopt.kernels import Gaussian
 from mmcopt.modeling.result import Status
 from mmcopt.solving import ladder
 
-pytestmark = pytest.mark.xdist_group("ladder")  # one process climbs once
 DIGITS, _ = mm.datasets.load("digits:3,8")
 WIDE = Gaussian(width=0.3)
 PROBLEM = LeastSquares(DIGITS[:60], 2, kernel=WIDE, lam=2.0**-5, center=False, sizes=0.1)
