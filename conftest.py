@@ -5,6 +5,7 @@ collecting them here as well would import every module twice and fill the regist
 """
 
 import os
+import signal
 import sys
 import time
 
@@ -25,6 +26,12 @@ def _cpu_seconds():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(time, "perf_counter", lambda: hurry * time.process_time())
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _ctrl_c():
+    """Let Ctrl-C interrupt, also where the run was begun with `&` by a script, which ignores it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -83,27 +83,16 @@ def association(W: F, c: N, k: int) -> float:
     return total
 
 
-@loop
 def cluster_sizes(c: N, weights: N, k: int) -> N:
     """Sum of the weights of each cluster."""
-    sizes = np.empty(k, np.int64)
-    for h in range(k):
-        sizes[h] = 0
-    for j in range(c.size):
-        sizes[c[j]] += weights[j]
-    return sizes
+    return np.bincount(c, weights, k).astype(np.int64)
 
 
-@loop
 def contract(W: F, groups: N, m: int) -> F:
-    """B'WB (m, m) for groups 0..m-1 of the points: rows first, so the n^2 part is addition."""
-    rows, out = caches(W, groups, m), np.empty((m, m), W.dtype)
-    for g in range(m):
-        for h in range(m):
-            out[g, h] = 0
-        for j in range(groups.size):
-            out[g, groups[j]] += rows[g, j]
-    return out
+    """B'WB (m, m) for groups 0..m-1 of the points: rows are added first, then columns."""
+    columns = np.ascontiguousarray(caches(W, groups, m).T)
+    columns.setflags(write=False)  # as W is: one loop to compile
+    return np.ascontiguousarray(caches(columns, groups, m).T)
 
 
 @inner
