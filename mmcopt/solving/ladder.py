@@ -16,7 +16,7 @@ import numpy as np
 from mmcopt import registry
 from mmcopt.bounds import enumeration
 from mmcopt.bounds.certificates import capped, certified, cheap_bound, evaluate
-from mmcopt.capabilities import KernelMargin, LabelQuadratic, LiftedMargin
+from mmcopt.capabilities import KernelMargin, LabelProblem, LabelQuadratic, LabelRatio, LiftedMargin
 from mmcopt.checks import flag, known_keywords, optional, real
 from mmcopt.compiled.compiling import clock
 from mmcopt.errors import BackendError, ResourceError
@@ -99,7 +99,7 @@ class _Climb:
 
         Its certificate is evaluated when it ends, with all rounding taken off.
         """
-        lq = self.result.formulation.offer(LabelQuadratic)  # whose bounds carry its rounding
+        lq = self.result.formulation.offer(LabelProblem)  # whose bounds carry its rounding
         lower = lower if lq is None else lq.safe(lower)
         return lower - SAME * abs(lower) if lower > -math.inf else lower
 
@@ -189,7 +189,9 @@ def certify(problem: Formulation, labels: Labels, *, time_limit: float | None = 
 
 def _levels(f: Any) -> list[Level] | None:
     """The levels that fit a problem, in order; None where nothing is known to climb."""
-    lq = f.offer(LabelQuadratic)
+    ratio, lq = f.offer(LabelRatio), f.offer(LabelQuadratic)
+    if ratio is not None:
+        return _levels_of_ratio(ratio)
     if lq is None:
         if f.offer(KernelMargin) is not None and f.n <= KERNELS:
             return [_by_default("mkc"), *([TREE] if _tree_of(f) is not None else [])]
@@ -208,6 +210,14 @@ def _levels(f: Any) -> list[Level] | None:
     return [Level("sdp", _interior), last] if lq.k == 2 else [last]
 
 
+def _levels_of_ratio(ratio: LabelRatio) -> list[Level]:
+    """Of k-means and its kin."""
+    if ratio.k < 2:
+        return []
+    few = enumeration.count_labelings(ratio) <= MAX_LABELINGS
+    return [Level("enumeration", _enumerated)] if few else []
+
+
 def _left(levels: list[Level], result: Result) -> list[Level]:
     """The levels from that of the certificate on, which proves more than those before it could.
 
@@ -221,7 +231,7 @@ def _left(levels: list[Level], result: Result) -> list[Level]:
 
 def _enumerated(climb: _Climb) -> None:
     f = climb.result.formulation
-    lq = f.offer(LabelQuadratic)
+    lq = f.offer(LabelProblem)
     value, nodes = enumeration.minimum(lq, climb.deadline)
     if nodes is not None and value < climb.value - enumeration.rounding(lq):
         climb.found(lq.expand(nodes))
