@@ -25,6 +25,7 @@ from mmcopt.solvers.memetic import Memetic
 from mmcopt.solvers.regularized_dual import RegularizedDual
 from mmcopt.solvers.sgd import SGD
 from mmcopt.solvers.shaking import Shaking
+from mmcopt.solvers.splitting import Splitting
 from mmcopt.solvers.steepest_descent import SteepestDescent
 from mmcopt.solvers.stochastic_descent import StochasticDescent
 from mmcopt.solvers.tabu import Tabu
@@ -33,4 +34,4 @@ __all__ = ["Alternating", "Annealing", "BranchAndBound", "BruteForce", "Conic", 
            "CuttingPlane", "Direct", "DualCoordinate", "Evolutionary", "InteriorPoint", "JointDual",
            "KernelBarrier", "KernelTree", "KernighanLin", "LabelGeneration", "Libsvm", "LowRank",
            "MarginBarrier", "MarginSearch", "MarginTree", "Memetic", "RegularizedDual", "SGD",
-           "Shaking", "SteepestDescent", "StochasticDescent", "Tabu"]
+           "Shaking", "Splitting", "SteepestDescent", "StochasticDescent", "Tabu"]

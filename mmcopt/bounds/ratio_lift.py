@@ -1,7 +1,7 @@
 """The lifted k-means problem: a semidefinite program over X, and the bound that any dual point gives.
 
-Clusters of nodes of mass m enter a size-normalised objective only through the matrix
-X = sum_h z_h z_h' / m'z_h, whose entries are one over the mass of a cluster for nodes that share
+Clusters of nodes of volumes m enter a size-normalised objective only through the matrix
+X = sum_h z_h z_h' / m'z_h, whose entries are one over the volume of a cluster for nodes that share
 it, and 0 otherwise. Peng and Wei (2007) put a positive semidefinite X >= 0 with Xm = e and
 <diag m, X> = k in its place. Its rows allow cuts: X_ij <= X_ii, and X_ij + X_il <= X_ii + X_jl.
 
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from mmcopt.capabilities import Capability
+from mmcopt.capabilities import Capability, LabelRatio
 from mmcopt.errors import BackendError
 from mmcopt.linalg import UNIT, leading_pairs, proved_psd_shift
 from mmcopt.types import Floats, Ints
@@ -33,13 +33,13 @@ PAIR = -1  # in the place of the third node of a cut on two
 class RatioLift(Capability):
     """Minimise ``base - scale <W, X>`` over X psd, X >= 0, Xm = e, <diag m, X> = k; n nodes.
 
-    ``mass`` holds m, all above 0. X_ij = 0 for the pairs ``apart``. When ``cuts``, all cuts
+    ``volumes`` holds m, all above 0. X_ij = 0 for the pairs ``apart``. When ``cuts``, all cuts
     (i, j, l) belong to the program, X_ij + X_il <= X_ii + X_jl, or X_ij <= X_ii where l is -1;
     solvers add those that are violated.
     """
 
     W: Floats
-    mass: Floats
+    volumes: Floats
     k: int
     base: float
     scale: float
@@ -58,7 +58,7 @@ class RatioLift(Capability):
         They are for the X that labels give, whose k eigenvalues above 0 are 1, and as X >= 0 has
         the positive eigenvector m^1/2 at 1 then, for all X of the program.
         """
-        return np.asarray(1.0 / np.sqrt(self.mass))
+        return np.asarray(1.0 / np.sqrt(self.volumes))
 
     @functools.cached_property
     def scaled(self) -> Floats:
@@ -77,12 +77,12 @@ class RatioLift(Capability):
 
         scaled = X / np.outer(self.root, self.root)
         worst = [-float(np.linalg.eigvalsh(scaled)[0]), -float(X.min()),
-                 float(np.abs(X @ self.mass - 1.0).max()),
-                 abs(float(self.mass @ np.diagonal(X)) - self.k)]
+                 float(np.abs(X @ self.volumes - 1.0).max()),
+                 abs(float(self.volumes @ np.diagonal(X)) - self.k)]
         if len(self.apart):
             worst.append(float(np.abs(X[self.apart[:, 0], self.apart[:, 1]]).max()))
         if self.cuts:  # relative to the entries of a cluster of one
-            worst.append(float(most_violated(np.ascontiguousarray(X))) * float(self.mass.min()))
+            worst.append(float(most_violated(np.ascontiguousarray(X))) * float(self.volumes.min()))
         return max(0.0, *worst)
 
     # ------------------------------------------------------------ the bound
@@ -102,9 +102,9 @@ class RatioLift(Capability):
         if cuts.dtype.kind != "i" or cuts.ndim != 2 or cuts.shape[1] != 3 \
                 or g.shape != (len(cuts),):
             raise ValueError("cuts must be rows of three whole numbers, with one dual g for each")
-        i, j, l = cuts.T
-        if cuts.size and (cuts[:, :2].min() < 0 or l.min() < PAIR or cuts.max() >= n
-                          or (i == j).any() or (i == l).any() or (j == l).any()):
+        i, j, h = cuts.T
+        if cuts.size and (cuts[:, :2].min() < 0 or h.min() < PAIR or cuts.max() >= n
+                          or (i == j).any() or (i == h).any() or (j == h).any()):
             raise ValueError("a cut is malformed")
         v, N, g = (np.nan_to_num(a, nan=0.0, posinf=0.0, neginf=0.0) for a in (v, N, g))
         a, b = self.apart.T
@@ -151,7 +151,7 @@ class RatioLift(Capability):
     def _slack(self, v: Floats, N: Floats, g: Floats, cuts: Ints) -> tuple[Floats, float]:
         """S scaled by ``root``, and a bound on the spectral norm of its rounding error."""
         n, r = self.n, self.root
-        vm = np.outer(v, self.mass)
+        vm = np.outer(v, self.volumes)
         S = self.W - (vm + vm.T) + N
         vm = np.abs(vm)
         size = np.abs(self.W) + (vm + vm.T) + np.abs(N)
@@ -168,15 +168,37 @@ class RatioLift(Capability):
         return S * outer, float(terms * UNIT * (size * outer).sum(axis=1).max())
 
 
+def ratio_lift(ratio: LabelRatio) -> RatioLift:
+    """The lift of a size-normalised problem; nodes of different known labels are apart.
+
+    Bounds on sizes are left out.
+    """
+    held = np.flatnonzero(ratio.fixed >= 0)
+    a, b = np.triu_indices(held.size, 1)
+    unlike = np.column_stack([held[a], held[b]])
+    unlike = unlike[ratio.fixed[unlike[:, 0]] != ratio.fixed[unlike[:, 1]]]
+    apart = np.unique(np.sort(np.concatenate([ratio.apart, unlike]), axis=1), axis=0)
+    W = np.asarray(ratio.matrix.dense(), dtype=np.float64)
+    return RatioLift(W, ratio.volumes, ratio.k, ratio.constant, ratio.scale, apart)
+
+
 def entries(cuts: Ints) -> tuple[Ints, Ints, Floats]:
     """Where the matrices of cuts are not zero: all first entries, all second ones and so on.
 
     A cut on two nodes has its missing entries at (i, i), with coefficient 0.
     """
-    i, j, l = cuts.T
-    three = l != PAIR
-    at_il, at_jl = (np.where(three, i, i), np.where(three, l, i)), \
-        (np.where(three, j, i), np.where(three, l, i))
-    one = np.ones(len(cuts))
-    return (np.concatenate([i, at_il[0], i, at_jl[0]]), np.concatenate([j, at_il[1], i, at_jl[1]]),
+    i, j, h = cuts.T
+    three = h != PAIR
+    one, third, second = np.ones(len(cuts)), np.where(three, h, i), np.where(three, j, i)
+    return (np.concatenate([i, i, i, second]), np.concatenate([j, third, i, third]),
             np.concatenate([one, 1.0 * three, -one, -1.0 * three]))
+
+
+def violated(lift: RatioLift, X: Floats, most: int, least: float) -> Ints:
+    """Up to ``most`` cuts that X violates by more than ``least``, the most violated first."""
+    from mmcopt.compiled.ratio_cuts import collect
+
+    room = 4 * most + 16
+    out, by = np.empty((room, 3), dtype=np.int64), np.empty(room)
+    found = collect(np.ascontiguousarray(X, dtype=np.float64), least, most, out, by)
+    return out[np.argsort(-by[:found], kind="stable")[:most]]

@@ -214,8 +214,9 @@ def _levels_of_ratio(ratio: LabelRatio) -> list[Level]:
     """Of k-means and its kin."""
     if ratio.k < 2:
         return []
-    few = enumeration.count_labelings(ratio) <= MAX_LABELINGS
-    return [Level("enumeration", _enumerated)] if few else []
+    if enumeration.count_labelings(ratio) <= MAX_LABELINGS:
+        return [Level("enumeration", _enumerated)]
+    return [Level("peng-wei+cuts", _split, True)]
 
 
 def _left(levels: list[Level], result: Result) -> list[Level]:
@@ -256,6 +257,14 @@ def _dual(climb: _Climb) -> None:
     f = climb.result.formulation
     relaxed = f.relax("sdp+cuts" if f.n_clusters == 2 else "partition")
     _relaxed(climb, relaxed, registry.solver("RegularizedDual")(**LARGE))
+
+
+def _split(climb: _Climb) -> None:
+    """The relaxation of k-means with cuts, until it has proved what is known to be reached."""
+    relaxed = climb.result.formulation.relax("peng-wei+cuts")
+    target = climb.value - 0.5 * CERTIFIED_GAP * abs(climb.value)
+    aim = target if math.isfinite(target) else None
+    _relaxed(climb, relaxed, registry.solver("Splitting")(target=aim))
 
 
 def _by_default(kind: str) -> Level:
