@@ -19,6 +19,8 @@ from mmcopt.types import Floats, Ints
 SINGLE = 800  # nodes from which eigenvectors are computed in float32; the bound never is
 RELAXED = 1.6  # how far beyond the first projection the second one begins
 BALANCE = 20  # iterations between two looks at sigma
+EVERY = 10  # iterations between two looks at whether they only go straight on
+STRAIGHT, FARTHEST = 0.99, 50.0  # cosine of moves that do, and how many are taken at once
 APART = 1e6  # what holds an entry at 0 that is known to be
 LEAST = 1e-3  # violations that are cut off at first, times k and over the volume of all nodes,
 LAST = 1e-8  # and at last
@@ -112,8 +114,14 @@ class Splitting(Solver):
         lift: RatioLift = f.offer(RatioLift)
         scaled = lift.scaled / state.norm
         s, before, state.end = _unit(lift), state.lower, None
-        for _ in range(self.iterations):
+        moved: tuple[Floats, Floats] | None = None
+        for at in range(self.iterations):
+            U, L = state.U, state.L
             self._iterate(lift, state, scaled, s)
+            if at % EVERY >= EVERY - 2:  # the last two moves of each few
+                now = state.U - U, state.L - L
+                moved = now if at % EVERY == EVERY - 2 or moved is None \
+                    else _extrapolate(state, moved, now)
             if out_of_time():
                 break
         self._bound(lift, state)
@@ -230,6 +238,20 @@ class Splitting(Solver):
                   "added": float(state.added), "cuts": float(len(state.cuts))}
         return Progress(state, X, lift.objective(X), lower_bound=state.lower, extras=extras,
                         duals=state.best)
+
+
+def _extrapolate(state: _Split, before: tuple[Floats, Floats],
+                 now: tuple[Floats, Floats]) -> None:
+    """Go on along the last move, where it is about the one before: as many as are left of them."""
+    def product(a: tuple[Floats, Floats], b: tuple[Floats, Floats]) -> float:
+        return state.sigma * float(np.vdot(a[0], b[0])) + float(np.vdot(a[1], b[1])) / state.sigma
+
+    old, new, both = product(before, before), product(now, now), product(before, now)
+    if both >= STRAIGHT * math.sqrt(old * new) and both > 0.9 * old > 0.0:
+        share = both / old
+        steps = min(FARTHEST, share / max(1.0 - share, 1e-9))
+        state.U = state.U + steps * now[0]
+        state.L = state.L + steps * now[1]
 
 
 def _unit(lift: RatioLift) -> Floats:

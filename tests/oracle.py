@@ -17,7 +17,7 @@ import mmcopt as mm
 from mmcopt import registry
 from mmcopt.bounds import certificates
 from mmcopt.bounds.relaxation import Relaxation
-from mmcopt.capabilities import CutRisk, LabelQuadratic
+from mmcopt.capabilities import CutRisk, LabelProblem, LabelQuadratic
 from mmcopt.errors import ParameterError
 
 EXACT = {"BruteForce", "Memetic", "BranchAndBound"}  # must find the optimum of every tiny instance
@@ -91,7 +91,7 @@ def assert_feasible(result):
 
 def point_of(f, labels):
     """A point of the relaxed problem with these labels: themselves, or with their best weights."""
-    if f.problem.offer(LabelQuadratic) is not None:
+    if f.problem.offer(LabelProblem) is not None:
         return labels
     convex = restricted(f.problem, labels)
     if convex is None:
@@ -120,7 +120,7 @@ def optimum(problem):
     if isinstance(f, Relaxation) and not f.bounds_problem:
         return min(f.kmeans_cost(c) for c in points if c[0] == 0)
     f = f.problem if isinstance(f, Relaxation) else f
-    lq = f.offer(LabelQuadratic)
+    lq = f.offer(LabelProblem)
     if lq is None:
         return least_of(f)
     values = [lq.value(lq.reduce(c)) for c in points if f.violation(c) == 0.0]

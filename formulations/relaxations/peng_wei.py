@@ -66,7 +66,7 @@ class PengWei(Relaxation):
     def refuses(cls, problem: Any) -> str | None:
         ratio, lq = problem.offer(LabelRatio), problem.offer(LabelQuadratic)
         if ratio is None and lq is None:
-            return f"it needs LabelRatio, or LabelQuadratic with a kernel, and " \
+            return "it needs LabelQuadratic with a kernel, or LabelRatio, and " \
                 f"{type(problem).__name__} offers neither."
         if ratio is None and lq.kernel is None:
             return f"it needs a kernel matrix, which {type(problem).__name__} does not offer."
@@ -145,7 +145,7 @@ class PengWei(Relaxation):
     def recover(self, point: Floats) -> Ints:
         from scipy.optimize import linear_sum_assignment
 
-        lp: LabelProblem = self.problem.offer(LabelProblem)
+        lp: LabelProblem = self.problem.offer(LabelRatio if self.bounds_problem else LabelQuadratic)
         k, rng, volumes = self.n_clusters, np.random.default_rng(0), self.lift.volumes
         w, V = np.linalg.eigh(np.asarray(point))
         V = V[:, -k:] * np.sqrt(np.maximum(w[-k:], 0.0))

@@ -1,4 +1,4 @@
-"""The lifted k-means problem: a semidefinite program over X, and the bound that any dual point gives.
+"""The lifted k-means problem: a semidefinite program over X, and the bound that duals prove.
 
 Clusters of nodes of volumes m enter a size-normalised objective only through the matrix
 X = sum_h z_h z_h' / m'z_h, whose entries are one over the volume of a cluster for nodes that share

@@ -47,13 +47,13 @@ def _thinned(out: Ints, by: Floats, most: int) -> float:
 def collect(X: Floats, least: float, most: int, out: Ints, by: Floats) -> int:
     """Write cuts violated by more than ``least``: at least the ``most`` most violated of them.
 
-    ``out`` and ``by`` have room for more than ``most``. A cut of three nodes is violated only where
-    both X_ij and X_il are larger than ``least``, or one of them is larger than X_ii.
+    ``out`` and ``by`` have room for more than ``most``.
     """
     n, found, room = X.shape[0], 0, len(by)
     for i in range(n):
+        beyond = X[i].max() - X[i, i]  # X_ij + this is at least the violation
         for j in range(n):
-            if j == i or X[i, j] <= least:
+            if j == i or X[i, j] + beyond <= least:
                 continue
             a = X[i, j] - X[i, i]
             for h in range(j, n):

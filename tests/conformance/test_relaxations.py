@@ -19,7 +19,7 @@ from oracle import (
 )
 
 import mmcopt as mm
-from mmcopt.capabilities import Bounded, ConvexProgram, LabelQuadratic
+from mmcopt.capabilities import Bounded, ConvexProgram, LabelProblem, LabelQuadratic, LabelRatio
 from mmcopt.modeling.result import Status
 
 
@@ -49,10 +49,10 @@ def test_own_bounds_hold_for_any_dual_point(problem):
 
 @pytest.mark.parametrize("problem", [
     pytest.param(p, marks=pytest.mark.slow if p in LATER else ()) for p in RELAXATIONS
-    if PROBLEMS[p].of is LabelQuadratic])
+    if PROBLEMS[p].of in (LabelQuadratic, LabelRatio)])
 def test_labels_are_points_of_the_relaxation(problem):
     f, rng = PROBLEMS[problem], np.random.default_rng(13)
-    lq = f.problem.offer(LabelQuadratic)
+    lq = f.problem.offer(LabelProblem)
     for _ in range(10):
         c = lq.expand(lq.random_labels(rng))
         point = f.from_labels(c)
