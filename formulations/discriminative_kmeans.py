@@ -67,7 +67,7 @@ class DiscriminativeKMeans(LabelRegression):
     def _over_labels(self) -> LabelRatio:
         return LabelRatio(
             W=self.over_nodes(self.W), const=float(self.n_clusters), **self.node_rules,
-            single=lambda: self._single, trivial=self._trivial, rounding=self._ratio_rounding)
+            trivial=self._trivial, rounding=self._ratio_rounding)
 
     def _trivial(self) -> float:
         return 1.0 if self.center else 0.0

@@ -10,6 +10,7 @@ from mmcopt.solvers.cutting_plane import CuttingPlane
 from mmcopt.solvers.direct import Direct
 from mmcopt.solvers.dual_coordinate import DualCoordinate
 from mmcopt.solvers.evolutionary import Evolutionary
+from mmcopt.solvers.hartigan import Hartigan
 from mmcopt.solvers.interior_point import InteriorPoint
 from mmcopt.solvers.joint_dual import JointDual
 from mmcopt.solvers.kernel_barrier import KernelBarrier
@@ -17,6 +18,7 @@ from mmcopt.solvers.kernel_tree import KernelTree
 from mmcopt.solvers.kernighan_lin import KernighanLin
 from mmcopt.solvers.label_generation import LabelGeneration
 from mmcopt.solvers.libsvm import Libsvm
+from mmcopt.solvers.lloyd import Lloyd
 from mmcopt.solvers.low_rank import LowRank
 from mmcopt.solvers.margin_barrier import MarginBarrier
 from mmcopt.solvers.margin_search import MarginSearch
@@ -31,7 +33,8 @@ from mmcopt.solvers.stochastic_descent import StochasticDescent
 from mmcopt.solvers.tabu import Tabu
 
 __all__ = ["Alternating", "Annealing", "BranchAndBound", "BruteForce", "Conic", "Continuation",
-           "CuttingPlane", "Direct", "DualCoordinate", "Evolutionary", "InteriorPoint", "JointDual",
-           "KernelBarrier", "KernelTree", "KernighanLin", "LabelGeneration", "Libsvm", "LowRank",
-           "MarginBarrier", "MarginSearch", "MarginTree", "Memetic", "RegularizedDual", "SGD",
-           "Shaking", "Splitting", "SteepestDescent", "StochasticDescent", "Tabu"]
+           "CuttingPlane", "Direct", "DualCoordinate", "Evolutionary", "Hartigan", "InteriorPoint",
+           "JointDual", "KernelBarrier", "KernelTree", "KernighanLin", "LabelGeneration", "Libsvm",
+           "Lloyd", "LowRank", "MarginBarrier", "MarginSearch", "MarginTree", "Memetic",
+           "RegularizedDual", "SGD", "Shaking", "Splitting", "SteepestDescent",
+           "StochasticDescent", "Tabu"]

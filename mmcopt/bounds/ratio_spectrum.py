@@ -8,6 +8,8 @@ from mmcopt.capabilities import LabelRatio
 from mmcopt.linalg import UNIT, proved_psd_shift, rump_margin
 from mmcopt.types import Floats
 
+FEW = 400  # rows up to which all eigenvalues are as fast as some
+
 
 def ratio_eig_bound(ratio: LabelRatio) -> float:
     """Lower bound of a `LabelRatio` by its leading eigenvalues; it has no dual point.
@@ -55,12 +57,26 @@ def sum_of_largest(A: Floats, j: int, blur: float) -> float:
     j = min(j, m)
     if j == 0:
         return 0.0
-    w, V = np.linalg.eigh(A)
-    t = max(float(w[m - j]), 0.0)
-    w, V = w[m - j:], V[:, m - j:]
+    w, V = _leading(A, j)
+    t = max(float(w.min()), 0.0)
     Z = (V * np.maximum(w - t, 0.0)) @ V.T
     S = Z - A
     S[np.diag_indices(m)] += t
     t += proved_psd_shift(S, 2.0 * rump_margin(m, float(np.abs(np.diagonal(S)).sum())))
     t += 4.0 * m * UNIT * float(np.abs(A).max() + np.abs(Z).max(initial=0.0)) + blur
     return float(j * t + np.trace(Z) * (1.0 + 4.0 * m * UNIT))
+
+
+def _leading(A: Floats, j: int) -> tuple[Floats, Floats]:
+    """About the j largest eigenvalues and their vectors."""
+    from scipy.sparse.linalg import ArpackError, eigsh
+
+    m = len(A)
+    if m > FEW and 10 * j < m:
+        try:
+            found = eigsh(A, k=j, which="LA", v0=np.random.default_rng(0).standard_normal(m))
+            return np.asarray(found[0]), np.asarray(found[1])
+        except ArpackError:  # as of a matrix of nothing but rounding
+            pass
+    w, V = np.linalg.eigh(A)
+    return w[m - j:], V[:, m - j:]

@@ -12,6 +12,8 @@ from mmcopt.errors import ParameterError
 from mmcopt.types import Floats, Ints
 
 ROWS = 256  # of a matrix that are looked at together
+ROWS_FROM = 1500  # nodes above which vectors are searched faster than W
+RULED_FROM = 5000  # and where swaps of nodes are needed
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +60,30 @@ class LabelRatio(LabelProblem):
                                     for i in range(0, len(W), ROWS))
             self._memo["mass"] = size
         return float(self._memo["mass"])
+
+    @property
+    def ruled(self) -> bool:
+        """Whether sizes or cannot-links may forbid moves."""
+        free = self.low.max() == 1 and self.high.min() >= self.weights.sum() - self.k + 1
+        return bool(not free or len(self.apart))
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether searches go by vectors of the nodes, and not by W.
+
+        They do where W is a factor of many rows. Tight rules leave no single moves and need swaps,
+        for which all of W is at hand up to a larger size.
+        """
+        most = RULED_FROM if self.ruled else ROWS_FROM
+        return self.matrix.factor() is not None and self.n > most
+
+    @property
+    def means(self) -> tuple[Floats, Floats]:
+        """The vectors that nodes stand for, rows of Psi by volume, and their squared lengths."""
+        if "means" not in self._memo:
+            X = np.array(self.matrix.factor() / self.volumes[:, None], dtype=np.float64, order="C")
+            self._memo["means"] = X, np.einsum("ij,ij->i", X, X)
+        return self._memo["means"]
 
     def association(self, c: Ints) -> float:
         """The sum over clusters of the entries of W within, by volume."""

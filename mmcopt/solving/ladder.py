@@ -45,6 +45,7 @@ INTERIOR = 1200  # samples up to which the interior point is used, beyond which 
 JOINT = 300  # samples up to which triangles on the labels of a hinge problem are worth their time
 KERNELS = 1500  # samples up to which a dense system for each of several kernels is factorised
 BRANCHING = 600  # samples up to which cuts and branching are worth their time
+SPLIT = 4000  # nodes up to which a dense relaxation of k-means fits into memory
 SEEDED = 12  # steps of the default search that begins at rounded labels,
 WHOLE = 1_000_000  # and of one whole run of it: a limit of steps keeps it from beginning again
 LARGE = {"evaluations": 20, "shrink": 0.6}  # of RegularizedDual, where an evaluation takes long
@@ -131,7 +132,8 @@ def tighten(result: Result, *, time_limit: float | None = None, improve: bool = 
 
     The levels are: the eigenvalue bound; all labelings, where they are few; the semidefinite
     relaxation (max-cut for two clusters, by `InteriorPoint`, or `LowRank` for many samples;
-    partition for more); the same with cuts, and branch and bound. For hinge problems the
+    partition for more); the same with cuts, and branch and bound. For k-means and its kin it is
+    the Peng-Wei relaxation with cuts, after the cheap ones. For hinge problems the
     levels are the lifted margin and, for two clusters, a tree over their labels, or with an active
     balance and few samples labels lifted beside it and triangles; with several kernels, the lifted
     margin of all of them, and for two clusters a tree. Without a limit it goes on
@@ -216,7 +218,7 @@ def _levels_of_ratio(ratio: LabelRatio) -> list[Level]:
         return []
     if enumeration.count_labelings(ratio) <= MAX_LABELINGS:
         return [Level("enumeration", _enumerated)]
-    return [Level("peng-wei+cuts", _split, True)]
+    return [Level("peng-wei+cuts", _split, True)] if ratio.n <= SPLIT else []
 
 
 def _left(levels: list[Level], result: Result) -> list[Level]:
