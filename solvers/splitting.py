@@ -120,8 +120,9 @@ class Splitting(Solver):
             self._iterate(lift, state, scaled, s)
             if at % EVERY >= EVERY - 2:  # the last two moves of each few
                 now = state.U - U, state.L - L
-                moved = now if at % EVERY == EVERY - 2 or moved is None \
-                    else _extrapolate(state, moved, now)
+                if at % EVERY == EVERY - 1 and moved is not None:
+                    _extrapolate(state, moved, now)
+                moved = now
             if out_of_time():
                 break
         self._bound(lift, state)
