@@ -41,7 +41,7 @@ class RatioBoard:
 
     def restored(self, roots: Any) -> None:
         """Refuse a board from a file that is none of this problem."""
-        ratio = roots["LabelRatio"]
+        ratio = roots["LabelProblem"]
         within("c", self.c, (ratio.n,), 0, ratio.k)
         within("sizes", self.sizes, (ratio.k,), 0, int(ratio.weights.sum()) + 1)
         if self.V.shape != (ratio.k,) or ratio.by_rows != (self.M is not None):
