@@ -45,8 +45,8 @@ def main():
     X, _ = mm.datasets.load("gaussians:n=12,distance=4,seed=0")
     model = CertifiedKMeans(3, certify=5.0, random_state=0).fit(X)
     print(f"\nOf 12 samples the best is known: its inertia is {model.inertia_:.5g}, and no "
-          f"clustering is below {model.lower_bound_:.5g}\n({model.result_.status}). Checked again in "
-          f"NumPy, without any solver:\n{model.result_.verify()}")
+          f"clustering is below {model.lower_bound_:.5g}\n({model.result_.status}). Checked again "
+          f"in NumPy, without any solver:\n{model.result_.verify()}")
 
 
 if __name__ == "__main__":

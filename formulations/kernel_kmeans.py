@@ -49,7 +49,7 @@ class KernelKMeans(KernelLabels):
     >>> X, y = mm.datasets.load("iris")
     >>> problem = KernelKMeans(X, 3)
     >>> round(problem.objective(y), 3)
-    89.387
+    89.297
     """
 
     paper = "MacQueen (1967); Dhillon, Guan and Kulis (2004), kernel k-means, eq. 1"
