@@ -48,7 +48,7 @@ class DiscriminativeKMeans(LabelRegression):
     >>> X, y = mm.datasets.load("iris")
     >>> problem = DiscriminativeKMeans(X, 3, kernel=Gaussian(width=0.5))
     >>> round(problem.objective(y), 4)
-    1.1544
+    1.2172
     """
 
     paper = "Ye, Zhao and Wu (2007), Discriminative k-means, theorem 2.1"

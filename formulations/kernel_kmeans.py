@@ -49,7 +49,7 @@ class KernelKMeans(KernelLabels):
     >>> X, y = mm.datasets.load("iris")
     >>> problem = KernelKMeans(X, 3)
     >>> round(problem.objective(y), 3)
-    89.387
+    89.297
     """
 
     paper = "MacQueen (1967); Dhillon, Guan and Kulis (2004), kernel k-means, eq. 1"
@@ -79,20 +79,22 @@ class KernelKMeans(KernelLabels):
     def vectors(self) -> Floats | None:
         """Vectors of the samples in the space of the kernel, their mean 0; None if not at hand."""
         if self.fitted.explicit:
-            self._features()  # which looks whether they differ
-        elif not isinstance(self.kernel, Linear) or is_sparse(self.X):
+            Phi = self._features()
+        elif isinstance(self.kernel, Linear) and not is_sparse(self.X):
+            Phi = self.X - np.mean(self.X, axis=0, dtype=np.float64)
+            self._require_differences(Phi)
+        else:
             return None
-        Phi = self.fitted.features() if self.fitted.explicit \
-            else self.X - np.mean(self.X, axis=0, dtype=np.float64)
         return np.asarray(Phi - self.volumes @ Phi / self.volumes.sum())
 
     @cached
     def W(self) -> Symmetric:
         """The matrix D K D of the samples: a factor when the kernel has few features."""
-        vectors, w = self.vectors, self.volumes
-        if self.low_rank and vectors is not None:
-            return LowRank(vectors * w[:, None])
-        return Dense(n=self.n, build=lambda: self.K * w[:, None] * w)
+        w = self.volumes
+        if self.vectors is None:
+            return Dense(n=self.n, build=lambda: self.K * w[:, None] * w)
+        Psi = self.vectors * w[:, None]
+        return LowRank(Psi) if self.low_rank else Dense(n=self.n, build=lambda: Psi @ Psi.T)
 
     def _constant(self) -> float:
         """The sum of the squared lengths."""
@@ -209,12 +211,12 @@ class KernelKMeans(KernelLabels):
             apart = F - M[np.asarray(labels)]
             return cp.Problem(cp.Minimize(self.volumes @ cp.sum(cp.square(apart), axis=1)))
         Z, constraints = self.literal_labels()
-        t = cp.Variable(self.n, name="t")  # squared distance of a sample to its mean
-        far = 4.0 * float(np.square(F).sum(axis=1).max())
+        far = 4.0 * float(np.square(F).sum(axis=1).max())  # no sample is farther from a mean
+        cost: Any = 0.0
         for h in range(self.n_clusters):
             apart = cp.sum(cp.square(F - np.ones((self.n, 1)) @ M[h:h + 1]), axis=1)
-            constraints.append(t >= apart - far * (1 - Z[:, h]))
-        return cp.Problem(cp.Minimize(self.volumes @ t), [*constraints, t >= 0])
+            cost = cost + self.volumes @ cp.pos(apart - far * (1 - Z[:, h]))
+        return cp.Problem(cp.Minimize(cost), constraints)
 
     @classmethod
     def examples(cls) -> list[Self]:

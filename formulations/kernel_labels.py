@@ -87,6 +87,11 @@ class KernelLabels(Formulation):
     def _features(self) -> Floats:
         """Phi with K = Phi Phi', checked to tell the samples apart."""
         Phi = self.fitted.features()
+        self._require_differences(Phi)
+        return np.asarray(Phi)
+
+    def _require_differences(self, Phi: Floats) -> None:
+        """Refuse features that do not tell the samples apart."""
         if not self.kernel.reads_matrix and self._rows_agree:
             raise DataError(f"{type(self).__name__}: all rows of X are identical, so nothing tells "
                             "the samples apart.")
@@ -94,7 +99,6 @@ class KernelLabels(Formulation):
             raise DataError(f"{type(self).__name__}: the kernel features are constant, so nothing "
                             "tells the samples apart; check for identical rows, or change the "
                             "kernel.")
-        return np.asarray(Phi)
 
     def over_nodes(self, W: Symmetric) -> Symmetric:
         """A matrix of the samples as one of the nodes that must-links leave of them."""

@@ -163,25 +163,40 @@ def largest_eigenvalue(K: Floats) -> float:
         return 0.0
     if n <= DENSE:
         return _eigenpair(K, n - 1)[0]
-    return leading_pair(lambda x: K @ x, n=n, tol=1e-9)[0]
+    from scipy.sparse.linalg import ArpackError, eigsh
 
-
-def leading_pair(times: Callable[[Floats], Floats], start: Floats | None = None, *, n: int,
-                 tol: float = 1e-4) -> tuple[float, Floats]:
-    """Largest eigenvalue and its vector by Lanczos, from a vector near it.
-
-    Of a symmetric n x n matrix that is known by its products with vectors.
-    """
-    from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
-
-    K = LinearOperator((n, n), matvec=times, dtype=np.float64)
-    v0 = np.asarray(np.random.default_rng(0).standard_normal(n) if start is None else start)
+    start = np.random.default_rng(0).standard_normal(n)
     try:
-        values, vectors = eigsh(K, k=1, which="LA", v0=v0, tol=tol,
-                                ncv=min(n, KRYLOV) if tol < 1e-6 else None)
-        return float(values[0]), np.asarray(vectors[:, 0])
+        return float(eigsh(K, k=1, which="LA", v0=start, tol=1e-9, ncv=KRYLOV,
+                           return_eigenvectors=False)[0])
     except ArpackError:  # as of a matrix of nothing but rounding
-        return leading_dense(K @ np.eye(n))
+        return _eigenpair(K, n - 1)[0]
+
+
+def krylov(S: Floats, first: Floats, steps: int) -> tuple[Floats, Floats]:
+    """A symmetric array and a vector in an orthonormal basis of the span of v, Sv, S^2v, ..
+
+    By Lanczos, each new vector made orthogonal to all before it twice. The space is that of
+    S - t vv' for every t, too.
+    """
+    n = len(S)
+    Q, T = np.zeros((steps, n)), np.zeros((steps, steps))
+    size = float(np.linalg.norm(first))
+    q = first / size
+    for j in range(min(steps, n)):
+        Q[j] = q
+        q = S @ q
+        for _ in range(2):
+            along = Q[:j + 1] @ q
+            q -= along @ Q[:j + 1]
+            T[j, :j + 1] += along
+        left = float(np.linalg.norm(q))
+        if left <= n * UNIT * float(np.abs(T[j]).max()):  # nothing lies outside
+            break
+        q /= left
+    kept = j + 1
+    T = np.tril(T[:kept, :kept])
+    return T + np.tril(T, -1).T, size * np.eye(1, kept)[0]
 
 
 def leading_dense(K: Floats) -> tuple[float, Floats]:

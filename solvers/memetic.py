@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -53,12 +53,15 @@ LONGER = 3  # times that the sweeps double where annealing does better than path
 DEEPER = 3  # children without a new best after which those that follow are polished twice as long
 
 
+Stage: TypeAlias = tuple[float, Solver]  # a search, and the level t that it works on
+
+
 @dataclass
 class _Task:
     """Labels in the making: the searches still to run, each at its level t, and their state."""
 
     c: Ints
-    stages: list[tuple[float, Solver]]
+    stages: list[Stage]
     child: bool = False
     kind: str = ""  # of a member: by what it is made
     value: float | None = None  # of c, where it is known
@@ -112,6 +115,10 @@ class Memetic(LabelSearch):
     ``large`` samples, and where the time left is too short, all members are quick ones. When W is
     held as a factor of more than 5,000 rows, members are annealed and polished on the factor.
     Problems of at most 16,384 labelings are enumerated, which proves the answer.
+
+    On `LabelRatio`, k-means and its kin, members and children are polished by `Hartigan`. Members
+    begin with samples far apart; half of the children are blocks assembled, the others begin with
+    means of both parents and one that is drawn anew. Twice ``patience`` children must fail.
 
     Ends in a local optimum of moves and swaps (of moves, on a large factor). A driver step makes
     one member or one child, or a part of one where that takes long.
@@ -243,7 +250,7 @@ class Memetic(LabelSearch):
             state.anneals += 1
             return _Task(c, [(1.0, Annealing(sweeps=sweeps)), polish], kind=kind, board=board)
         first = {"shaken": Shaking(), "walked": _polish(lq, WALK, rng)}[kind]
-        stages = [polish] if on_factor(lq) else [(1.0, first), polish]
+        stages: list[Stage] = [polish] if on_factor(lq) else [(1.0, first), polish]
         return _Task(c, stages, kind=kind, board=board)
 
     def _kind(self, lq: Any, state: _Pool) -> str:
@@ -282,7 +289,8 @@ class Memetic(LabelSearch):
         if found is None:
             return None
         length = 0.5 * 2.0 ** ((state.idle - 1) // DEEPER)
-        stages = [*((t, _polish(lq, 0.5, rng)) for t in path), (1.0, _polish(lq, length, rng))]
+        stages: list[Stage] = [*((t, _polish(lq, 0.5, rng)) for t in path),
+                               (1.0, _polish(lq, length, rng))]
         return _Task(found[0], stages, child=True, value=found[1])
 
     def _advance(self, lq: Any, state: _Pool, task: _Task,
@@ -306,7 +314,7 @@ class Memetic(LabelSearch):
             # The next search polishes; swaps, and a value in all digits, are for good labels.
             rounding = self.drift(lq, task.state.value)
             good = len(task.stages) == 1 and task.state.value <= state.value + rounding
-            end = self.descend if good else search.go_back
+            end = self.descend if good else self.go_back
             end(level, task.state)
         task.board, task.c, task.value = task.state, task.state.c, task.state.value
         task.state = None
@@ -352,7 +360,7 @@ class Memetic(LabelSearch):
                         extras={"members": float(state.made), "idle": float(state.idle)})
 
 
-def _board(lq: LabelQuadratic, c: Ints, value: float | None, rng: np.random.Generator) -> Any:
+def _board(lq: Any, c: Ints, value: float | None, rng: np.random.Generator) -> Any:
     if isinstance(lq, LabelRatio):
         return board_of(lq, c)
     if on_factor(lq):

@@ -16,6 +16,8 @@ MIXED = 0.5  # share of the children that take means of both parents
 
 def child(ratio: LabelRatio, parents: list[Ints], rng: np.random.Generator) -> Ints | None:
     """Labels made of two or more, to be polished; None when the parents are the same."""
+    if len(parents) < 2:
+        return None
     if rng.random() < MIXED:
         return mixed(ratio, parents[0], parents[1], rng)
     return assembled(ratio, parents, rng)

@@ -167,8 +167,8 @@ class RegularizedDual(Solver):
 
     tol: float = hyper(1e-7, real(0), "relative improvement of the bound that counts")
     evaluations: int = hyper(40, integer(1), "evaluations a step")
-    start: float = hyper(0.005, real(0, open_low=True), "first alpha, times |R|_F / m")
-    shrink: float = hyper(0.8, real(0, 1, open_low=True), "factor of alpha from step to step")
+    start: float = hyper(0.05, real(0, open_low=True), "first alpha, times |R|_F / m")
+    shrink: float = hyper(0.7, real(0, 1, open_low=True), "factor of alpha from step to step")
     floor: float = hyper(1e-8, real(0, open_low=True), "smallest alpha, times |R|_F / m")
     cuts_per_node: float = hyper(6.0, real(0), "cuts added a step, times the number of nodes")
     patience: int = hyper(4, integer(1), "steps without improvement after which it stops")

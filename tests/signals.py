@@ -184,7 +184,7 @@ KILLED += [("cli certify", lambda path: command(
 KILLED += [(f"reproduce {paper}", lambda path, a=arguments: command(
     "reproduce", *a, "--quick", "--checkpoint", path, "--json"))
     for paper, *arguments in (("umc-rls", "umc-rls"), ("mkc", "mkc"))]
-# What tells of the way, and not of the end: a climb that goes on lists its own rungs only.
+# What tells of the way, and not of the end: a climb that goes on does not repeat a rung.
 CLOCKS = {"seconds", "timing", "history", "ladder", "prepare", "time_to_best", "fit, s", "detail"}
 
 

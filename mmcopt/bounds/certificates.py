@@ -23,9 +23,9 @@ from mmcopt.constraints import square_sums
 from mmcopt.errors import MMCWarning
 from mmcopt.linalg import (
     UNIT,
+    krylov,
     largest_eigenvalue,
     leading_dense,
-    leading_pair,
     proved_psd_shift,
     rump_margin,
     same_threads,
@@ -34,9 +34,10 @@ from mmcopt.modeling import Formulation
 from mmcopt.modeling.result import Certificate, Result, Status
 from mmcopt.registry import relaxations
 from mmcopt.tolerances import CERTIFIED_GAP, FEASIBLE, SAME
-from mmcopt.types import Floats, Labels
+from mmcopt.types import Labels
 
-FEW = 400  # rows up to which a dense eigenvalue is as fast as a coarse one
+FEW = 200  # nodes up to which the best shift is sought with all of W,
+STEPS = 80  # and dimensions of the space that it is sought in beyond
 TANGENTS = 12  # of the search for the best shift, at the most
 FLAT = 1e-6  # relative: what a better shift must gain
 RATE = 1.5e10  # operations a second that the eigenvalue bound is reckoned with
@@ -69,7 +70,7 @@ def eig_bound(f: Any, duals: dict[str, Any]) -> float:
     shifted[np.diag_indices(len(E))] += top
     top += proved_psd_shift(shifted, 2.0 * rump_margin(len(E), float(np.trace(shifted))))
     # Rounding of the entries and of the sums: a few ulps of everything that is added up.
-    top += float(np.abs(E).max()) * 4 * lq.n * UNIT
+    top += max(float(E.max()), -float(E.min())) * 4 * lq.n * UNIT
     ones = lq.matrix.total() - t * n**2
     q = square_sums(lq.low, lq.high, int(n))[1]
     upper = ones / k + (n - n / k) * top + t * q
@@ -249,18 +250,21 @@ def best_shift(lq: LabelQuadratic) -> float:
     Kelley's method: the bracket lies above its tangents, (n - n/k) lambda_max(E) has the slope
     -(n - n/k) (v'w^1/2)^2 with v the leading eigenvector, and the next t is where the tangents on
     both sides of the minimum meet. Often the bracket rises from t = 0 on; then one is all it takes.
+    With many nodes E stands for its restriction to the span of w^1/2, Sw^1/2, S^2w^1/2, ..,
+    S = D^-1/2 W D^-1/2, which is that of all E for every t.
     """
     if not lq.matrix.is_dense or np.abs(lq.matrix @ np.ones(lq.n)).max() < 1e-9:
         return 0.0
-    n, root = float(lq.weights.sum()), np.sqrt(lq.weights.astype(np.float64))
+    n, S = float(lq.weights.sum()), _scaled(lq, 0.0)
+    first = np.sqrt(lq.weights.astype(np.float64))
+    if lq.n > FEW:
+        S, first = krylov(S, first, STEPS)
     rest = square_sums(lq.low, lq.high, int(n))[1] - n**2 / lq.k
     spread = n - n / lq.k
-    v: Floats | None = None
 
     def tangent(t: float) -> tuple[float, float, float]:
-        nonlocal v
-        top, v = _leading(lq, root, t, v)
-        return t, spread * top + t * rest, rest - spread * float(root @ v) ** 2
+        top, v = leading_dense(S - t * np.outer(first, first))
+        return t, spread * top + t * rest, rest - spread * float(first @ v) ** 2
 
     left = tangent(0.0)
     if left[2] >= 0.0:
@@ -275,17 +279,6 @@ def best_shift(lq: LabelQuadratic) -> float:
         left, right = (middle, right) if middle[2] < 0.0 else (left, middle)
         best = min(best, middle, key=lambda p: p[1])
     return best[0]
-
-
-def _leading(lq: LabelQuadratic, root: Floats, t: float,
-             near: Floats | None) -> tuple[float, Floats]:
-    """Leading eigenvalue and vector of D^-1/2 (W - t ww') D^-1/2, the latter from one near it."""
-    if lq.n <= FEW:
-        return leading_dense(_scaled(lq, t))
-    W = lq.matrix.dense()
-    if (root == 1.0).all():
-        return leading_pair(lambda x: W @ x - t * x.sum(), near, n=lq.n)
-    return leading_pair(lambda x: W @ (x / root) / root - t * root * (root @ x), near, n=lq.n)
 
 
 # ---------------------------------------------------------------- what users call

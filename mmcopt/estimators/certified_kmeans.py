@@ -6,17 +6,18 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     ClusterMixin,
     TransformerMixin,
 )
-from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from mmcopt.checks import integer, optional, real, seed_of
+from mmcopt.checks import integer, is_sparse, optional, real, seed_of
 from mmcopt.errors import DataError
+from mmcopt.kernels.data import differences
 from mmcopt.modeling import Result
 from mmcopt.registry import formulation
 from mmcopt.solving import solve
@@ -80,7 +81,8 @@ class CertifiedKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin,  # type
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Cluster the samples in the rows of X; y is ignored."""
         self._check_parameters()
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32],
+                          ensure_min_samples=2)
         w = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         used = np.flatnonzero(w > 0.0)
         if not used.size:
@@ -130,8 +132,12 @@ class CertifiedKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin,  # type
         return int(self.cluster_centers_.shape[0])
 
     def _nearest(self, X: Any) -> NDArray[np.int32]:
-        near = np.argmin(euclidean_distances(X, self.cluster_centers_, squared=True), axis=1)
-        return np.asarray(near, dtype=np.int32)
+        return np.asarray(np.argmin(self._squares(X), axis=1), dtype=np.int32)
+
+    def _squares(self, X: Any) -> Floats:
+        """Squared distances of checked samples to the centers, to all digits."""
+        centers: Any = self.cluster_centers_
+        return differences("l2", X, csr_array(centers) if is_sparse(X) else centers)
 
     def _rows(self, X: Any) -> Any:
         check_is_fitted(self)
@@ -149,7 +155,7 @@ class CertifiedKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin,  # type
 
     def transform(self, X: Any) -> Floats:
         """Return the distance of each sample to each center."""
-        return np.asarray(euclidean_distances(self._rows(X), self.cluster_centers_))
+        return np.sqrt(self._squares(self._rows(X)))
 
     def fit_transform(self, X: Any, y: Any = None,
                       sample_weight: ArrayLike | None = None) -> Floats:
@@ -160,4 +166,4 @@ class CertifiedKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin,  # type
         """Return minus the inertia of these samples by the centers found."""
         X = self._rows(X)
         w = _check_sample_weight(sample_weight, X, dtype=np.float64)
-        return -float(w @ euclidean_distances(X, self.cluster_centers_, squared=True).min(axis=1))
+        return -float(w @ self._squares(X).min(axis=1))

@@ -26,13 +26,13 @@ from mmcopt.capabilities import LabelProblem, LabelQuadratic
 from mmcopt.compiled import compiling
 from mmcopt.datasets.archives import BROKEN, digest, read_arrays, write_arrays
 from mmcopt.errors import DataError, MMCError, MMCWarning
-from mmcopt.modeling.result import Result, Status
+from mmcopt.modeling.result import Result, Rung, Status
 from mmcopt.solving.runs import Run
 from mmcopt.solving.solver import Solver
 from mmcopt.solving.states import Arrays, Node, UnwritableError, decode, encode, within
 from mmcopt.types import Path
 
-FORMAT = 1
+FORMAT = 2
 INTERVAL = 1.0  # seconds between two writings at the least,
 SHARE = 0.05  # of the time that writing may take
 clock: Callable[[], float] = time.monotonic  # which tests replace
@@ -242,28 +242,28 @@ class Section:
 
 @dataclass
 class ClimbBook:
-    """What a checkpoint holds of a climb: its solves, under names of their own, and its time."""
+    """What a checkpoint holds of a climb: its ladder, and its solves under names of their own."""
 
     file: Checkpoint
     name: str
 
-    @property
-    def seconds(self) -> float:
-        """Time that earlier calls have spent."""
-        return float(self.file.facts.get(self.name, 0.0))
+    def known(self) -> tuple[float, list[Rung]]:
+        """Time that earlier calls have spent, and their ladder."""
+        try:
+            seconds, rungs = self.file.facts.get(self.name, (0.0, []))
+            return float(seconds), [Rung(str(level), *map(float, rest)) for level, *rest in rungs]
+        except BROKEN as e:
+            raise DataError(f"{self.file.path}: the ladder of its climb cannot be read "
+                            f"({type(e).__name__}: {e}). {AGAIN}") from e
 
     def place(self, key: str) -> Place:
         """Where a solve of the climb keeps what it reaches."""
         return Place(self.file, f"{self.name}: {key}")
 
-    def clocked(self, seconds: float) -> None:
-        """Take down the time."""
-        self.file.facts[self.name] = seconds
-
-    def close(self, seconds: float) -> None:
-        """Take down that the climb has come to its end, or to a limit."""
-        self.clocked(seconds)
-        self.file.write()
+    def keep(self, seconds: float, rungs: list[Rung]) -> None:
+        """Take down the time, and what is known by now."""
+        ladder = [[r.level, r.seconds, r.lower, r.upper] for r in rungs]
+        self.file.facts[self.name] = [seconds, ladder]
 
 
 def climb_book(given: Path | ClimbBook, result: Result) -> ClimbBook:

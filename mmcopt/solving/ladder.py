@@ -62,8 +62,11 @@ class _Climb:
     watch: Watch | None
     book: ClimbBook | None
     began: float
-    rungs: list[Rung] = field(default_factory=list)
+    rungs: list[Rung] = field(default_factory=list)  # those of earlier calls come first
     stopped: bool = False
+
+    def __post_init__(self) -> None:
+        self.again = {rung.level for rung in self.rungs}
 
     def remaining(self) -> float | None:
         """Seconds that are left; None without a limit."""
@@ -89,9 +92,11 @@ class _Climb:
         if self.rungs:  # what was known stays known
             known, value = max(known, self.rungs[-1].lower), min(value, self.rungs[-1].upper)
         rung = Rung(level, clock() - self.began, known, value)
+        if level in self.again and (known, value) == (self.rungs[-1].lower, self.rungs[-1].upper):
+            return  # an earlier call came as far
         self.rungs.append(rung)
         if self.book is not None:
-            self.book.clocked(rung.seconds)
+            self.book.keep(rung.seconds, self.rungs)
         if self.watch is not None:
             self.watch(rung)
 
@@ -158,10 +163,11 @@ def _climbed(result: Result, time_limit: float | None, improve: bool,
     if levels is None:
         return result
     value = result.objective if result.feasible else math.inf
-    began = clock() - (0.0 if book is None else book.seconds)
+    spent, rungs = (0.0, []) if book is None else book.known()
+    began = clock() - spent
     deadline = math.inf if time_limit is None else began + time_limit
     watch = _print if progress is True else progress or None
-    climb = _Climb(result, result.point, value, deadline, watch, book, began)
+    climb = _Climb(result, result.point, value, deadline, watch, book, began, rungs)
     climb.record("cheap" if result.certificate is None else result.certificate.kind)
     broken = ""
     try:
@@ -344,7 +350,8 @@ def _proved(climb: _Climb, solver: Any, kind: str, root: str) -> None:
 def _finished(climb: _Climb, improve: bool, broken: str) -> Result:
     """The result with its bound, ladder and status, and the better labels where there are any."""
     if climb.book is not None:
-        climb.book.close(clock() - climb.began)
+        climb.book.keep(clock() - climb.began, climb.rungs)
+        climb.book.file.write()
     end, first = _end(climb, broken), climb.result
     result = replace(first, climb_end=end, adopted=False,
                      message="" if first.adopted else first.message,

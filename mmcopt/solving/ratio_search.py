@@ -41,7 +41,7 @@ class RatioBoard:
 
     def restored(self, roots: Any) -> None:
         """Refuse a board from a file that is none of this problem."""
-        ratio = roots["LabelRatio"]
+        ratio = roots["LabelProblem"]
         within("c", self.c, (ratio.n,), 0, ratio.k)
         within("sizes", self.sizes, (ratio.k,), 0, int(ratio.weights.sum()) + 1)
         if self.V.shape != (ratio.k,) or ratio.by_rows != (self.M is not None):
@@ -155,11 +155,14 @@ def apart(ratio: LabelRatio, some: Ints) -> Floats:
 
 
 def toy_ratio(by_rows: bool) -> LabelRatio:
-    """Two clusters of random vectors, by W or just many enough to go by vectors."""
+    """Two clusters of random vectors: by W, with sizes, or just many enough to go by vectors."""
     from mmcopt.capabilities.label_ratio import ROWS_FROM
 
     A = np.random.default_rng(0).standard_normal((ROWS_FROM + 1 if by_rows else 12, 2))
-    return LabelRatio(LowRank(A) if by_rows else A @ A.T, const=float((A * A).sum()), k=2)
+    const = float((A * A).sum())
+    if by_rows:
+        return LabelRatio(LowRank(A), const=const, k=2)
+    return LabelRatio(A @ A.T, const=const, k=2, low=5, high=7)  # so that nodes are swapped, too
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,9 +193,10 @@ def warm(search: Solver, ratio: LabelRatio) -> None:
         ratio.means  # noqa: B018 (kept)
     else:
         ratio.matrix.dense()
-    if (search, by_rows) not in _warmed:
+    toy = toy_ratio(by_rows)
+    if (search, by_rows) not in _warmed and search.refuses(toy) is None:
         _warmed.add((search, by_rows))
-        run(search, toy_ratio(by_rows), None, np.random.default_rng(0), Budget(max_iter=30))
+        run(search, toy, None, np.random.default_rng(0), Budget(max_iter=30))
 
 
 def ratio_start(ratio: LabelRatio, init: Any, rng: np.random.Generator) -> RatioBoard:

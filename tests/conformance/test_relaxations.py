@@ -72,7 +72,7 @@ def test_the_fast_path_equals_the_literal_cvxpy_problem(problem):
         assert program.size_metrics.num_scalar_variables < 3 * (f.n + 1)**2
         return
     if problem in LABEL_PROBLEMS:
-        lq = f.offer(LabelQuadratic)
+        lq = f.offer(LabelProblem)
         labels = lq.expand(lq.random_labels(np.random.default_rng(7)))
         value = f.objective(labels)
     elif problem in CLUSTERINGS:
@@ -104,7 +104,7 @@ def test_the_literal_mixed_integer_problem_allows_the_same_labels(problem):
     literal = f.reference()
     Z = next(v for v in literal.variables() if v.name() == "Z")
     assert Z.attributes["boolean"] is True
-    lq, seen = f.offer(LabelQuadratic), set()
+    lq, seen = f.offer(LabelProblem), set()
     for i in range(40):
         c = lq.random_labels(rng) if i % 2 else rng.integers(lq.k, size=lq.n)
         point = lq.expand(c)

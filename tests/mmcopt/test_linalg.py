@@ -141,3 +141,24 @@ def test_roots_are_roots_and_do_not_depend_on_who_found_the_eigenvectors(monkeyp
         np.testing.assert_allclose(K @ M, F, atol=1e-14)
         np.testing.assert_allclose(F, found[0][0], atol=1e-9)
         np.testing.assert_allclose(M, found[0][1], atol=1e-9)
+
+
+@pytest.mark.parametrize("steps", [5, 30, 50])
+def test_one_krylov_space_serves_all_shifts(steps):
+    rng = np.random.default_rng(0)
+    A, v = rng.standard_normal((30, 30)), rng.standard_normal(30)
+    S = A + A.T
+    T, first = linalg.krylov(S, v, steps)
+    assert len(T) == min(steps, 30) and np.array_equal(T, T.T)
+    for t in (0.0, 0.3, 2.0):
+        all_of_it = np.linalg.eigvalsh(S - t * np.outer(v, v))
+        part = np.linalg.eigvalsh(T - t * np.outer(first, first))
+        assert part[-1] <= all_of_it[-1] + 1e-9
+        if steps >= 30:
+            np.testing.assert_allclose(part, all_of_it, atol=1e-9)
+
+
+def test_a_krylov_space_ends_where_nothing_new_comes():
+    T, first = linalg.krylov(np.diag([3.0, 3.0, 5.0, 5.0]), np.array([1.0, 1.0, 2.0, 0.0]), 9)
+    np.testing.assert_allclose(np.linalg.eigvalsh(T), [3.0, 5.0])
+    np.testing.assert_allclose(first, [6**0.5, 0.0])

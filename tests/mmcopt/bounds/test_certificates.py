@@ -63,7 +63,7 @@ def test_the_best_shift_improves_the_bound_on_uncentred_problems():
     assert certificates.eig_bound(f, {"t": t}) > plain + 1e-3
 
 
-@pytest.mark.parametrize("few", [5, 400])  # by Lanczos, and dense
+@pytest.mark.parametrize("few", [5, 400])  # in a Krylov space, and with all of W
 @pytest.mark.parametrize("k, options", [(2, {"sizes": 0.0}), (3, {"sizes": 0.2}), (3, {}),
                                         (4, {"sizes": 0.1, "must_link": [(0, 1), (1, 2), (5, 9)]})])
 def test_no_shift_on_a_grid_is_better_than_the_best(few, k, options, monkeypatch):

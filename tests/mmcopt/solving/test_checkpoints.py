@@ -18,6 +18,7 @@ from mmcopt.formulations import CPM3C, LeastSquares
 from mmcopt.reproduce import papers
 from mmcopt.solvers import Tabu
 from mmcopt.solving import Progress, Solver, checkpoints
+from mmcopt.solving.checkpoints import climb_book
 
 X = np.random.default_rng(0).standard_normal((16, 2))
 PROBLEM = LeastSquares(X, 3)
@@ -166,6 +167,26 @@ def test_a_killed_climb_goes_on(f, tmp_path, monkeypatch):
     again = start.certify(checkpoint=tmp_path / "c")
     assert (again.objective, again.lower_bound) == (whole.objective, whole.lower_bound)
     assert again.labels.tolist() == whole.labels.tolist() and again.verify()
+    assert known(again) == known(whole)  # nothing of the ladder is lost,
+    assert len(again.ladder) <= len(whole.ladder)  # and nothing said twice
+    assert (np.diff([rung.seconds for rung in again.ladder]) >= 0).all()
+
+
+def known(result):
+    """What the ladder says, without rungs that say nothing new."""
+    said = [(rung.level, rung.lower, rung.upper) for rung in result.ladder]
+    return [rung for i, rung in enumerate(said) if rung not in said[:i]]
+
+
+def test_the_ladder_of_a_checkpoint_is_read_with_care(tmp_path):
+    start = mm.evaluate(PROBLEM, np.arange(PROBLEM.n) % 3)
+    start.certify(checkpoint=tmp_path / "c", time_limit=0)
+    book = climb_book(tmp_path / "c", start)
+    for wrong in ([1.0], [1.0, [["sdp", 1.0, 0.0]]], [1.0, [["sdp", 1.0, 0.0, "x"]]], 7, ["x", []]):
+        book.file.facts[book.name] = wrong
+        book.file.write()
+        with pytest.raises(DataError, match="the ladder of its climb cannot be read .* Delete it"):
+            start.certify(checkpoint=tmp_path / "c", time_limit=0)
 
 
 @pytest.mark.parametrize("n_jobs", [None, pytest.param(2, marks=pytest.mark.slow)])
