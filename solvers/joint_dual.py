@@ -105,14 +105,16 @@ class JointDual(Solver):
         n, space, q = joint.n, state.space, joint.margin.square
         rho, Q = float(n), joint.kernel(state.t)
         free = int(joint.margin.balanced and not joint.margin.level)  # or t is as it is
+        rank = 0
 
         def value(v: Floats) -> tuple[float, Floats]:
-            nonlocal Q
+            nonlocal Q, rank
             a, price, z = n * v[:n], v[n:n + free], v[n + free:]
             if free:
                 Q = joint.kernel(float(price[0]) / q)
             C = Q * np.outer(a, a) - space.slack(z)
-            w, V = positive_part(C)
+            w, V = positive_part(C, rank, False)
+            rank = len(w)
             V = V * np.sqrt(w / state.alpha).astype(V.dtype)
             X = np.asarray(V @ V.T, dtype=np.float64)
             state.X = X

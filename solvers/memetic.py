@@ -118,7 +118,8 @@ class Memetic(LabelSearch):
 
     On `LabelRatio`, k-means and its kin, members and children are polished by `Hartigan`. Members
     begin with samples far apart; half of the children are blocks assembled, the others begin with
-    means of both parents and one that is drawn anew. Twice ``patience`` children must fail.
+    means of two parents, or of one, of which one is drawn anew. Twice ``patience`` children must
+    fail.
 
     Ends in a local optimum of moves and swaps (of moves, on a large factor). A driver step makes
     one member or one child, or a part of one where that takes long.
@@ -200,7 +201,8 @@ class Memetic(LabelSearch):
     def _exhausted(self, lq: Any, state: _Pool) -> bool:
         if state.made < self.pool:
             return False
-        return state.idle >= self._patience(lq) or max(state.values) == min(state.values)
+        same = max(state.values) == min(state.values) and not isinstance(lq, LabelRatio)
+        return state.idle >= self._patience(lq) or same
 
     def outcome(self, f: Any, state: _Pool) -> Status | None:
         ends = state.task is None and self._exhausted(f.offer(LabelProblem), state)
@@ -279,7 +281,7 @@ class Memetic(LabelSearch):
                          key=lambda q: state.values[q])
         if isinstance(lq, LabelRatio):
             made = ratio_pool.child(lq, [state.members[q] for q in parents], rng)
-            return None if made is None else _Task(made, [(1.0, Hartigan())], child=True)
+            return _Task(made, [(1.0, Hartigan())], child=True)
         path: list[float] = []  # values of t that the child follows down to 1
         if "path" in state.lowest and rng.random() < SMOOTHED and not too_late(lq):
             path = Continuation().levels(lq)[:-1]

@@ -14,17 +14,17 @@ STARTS = 10  # sown starts of the search over blocks, besides the better parent
 MIXED = 0.5  # share of the children that take means of both parents
 
 
-def child(ratio: LabelRatio, parents: list[Ints], rng: np.random.Generator) -> Ints | None:
-    """Labels made of two or more, to be polished; None when the parents are the same."""
-    if len(parents) < 2:
-        return None
-    if rng.random() < MIXED:
-        return mixed(ratio, parents[0], parents[1], rng)
-    return assembled(ratio, parents, rng)
+def child(ratio: LabelRatio, parents: list[Ints], rng: np.random.Generator) -> Ints:
+    """Labels made of those of one parent or more, to be polished."""
+    made = None if rng.random() < MIXED else assembled(ratio, parents, rng)
+    return mixed(ratio, parents[0], parents[-1], rng) if made is None else made
 
 
 def assembled(ratio: LabelRatio, parents: list[Ints], rng: np.random.Generator) -> Ints | None:
-    """The best partition found whose clusters are unions of intersections of the parents' ones."""
+    """The best partition found whose clusters are unions of intersections of the parents' ones.
+
+    None when the parents are the same.
+    """
     groups = intersections(parents, ratio.k)
     if groups.max() < ratio.k:
         return None

@@ -22,7 +22,10 @@ LEAST_VIOLATION = 2e-3  # violations below this part of the diagonal are not cut
 MEMORY = 15  # pairs of the quasi-Newton matrix
 NEAR = 0.02  # violation (part of the diagonal) and gap of an X that is said to have converged
 RAISES, RAISE = 5, 1e4  # how often alpha is raised, and how far, where no X came as near as that
-SINGLE = 800  # nodes from which eigenvalues are computed in float32; the bound never is
+SMALL = 60  # nodes up to which all eigenvectors take no longer than some
+FEW = 1 / 6  # part of the eigenvalues that are positive up to which their vectors alone are cheaper
+SINGLE = 800  # nodes from which eigenvalues are computed in float32, as they are
+COARSE = 1e-3  # while alpha is above this, times |R|_F / m; the bound never is
 
 
 class DualSpace:
@@ -102,16 +105,17 @@ class DualSpace:
         return self.unit * np.concatenate(parts)
 
 
-def positive_part(C: Floats) -> tuple[Floats, Floats]:
-    """The positive eigenvalues of C and their eigenvectors."""
-    if len(C) < SINGLE:
+def positive_part(C: Floats, rank: int, single: bool) -> tuple[Floats, Floats]:
+    """The positive eigenvalues of C and their eigenvectors; about ``rank``, as it was last time."""
+    single |= len(C) >= SINGLE
+    if len(C) < SMALL or not (single or rank < FEW * len(C)):
         w, V = np.linalg.eigh(C)
         first = int(np.searchsorted(w, 0.0, side="right"))
         return w[first:], V[:, first:]
     from scipy.linalg import eigh
 
-    w, V = eigh(C.astype(np.float32), driver="evr", subset_by_value=(0.0, np.inf),
-                check_finite=False, overwrite_a=True)
+    w, V = eigh(C.astype(np.float32 if single else np.float64), driver="evr",
+                subset_by_value=(0.0, np.inf), check_finite=False, overwrite_a=True)
     return w.astype(np.float64), V
 
 
@@ -123,6 +127,7 @@ class _Dual:
     z: Floats
     alpha: float
     X: Floats
+    rank: int = 0  # of X, or 0
     upper: float = math.inf
     best: Floats = field(default_factory=lambda: np.empty(0))
     best_space: Any = None
@@ -230,7 +235,9 @@ class RegularizedDual(Solver):
         C = -space.slack(z)
         if lift.flat:
             C = orthogonal(C, lift.b)
-        w, V = positive_part(C)
+        coarse = alpha >= COARSE * float(np.linalg.norm(lift.R)) / lift.m
+        w, V = positive_part(C, state.rank, coarse)
+        state.rank = len(w)
         V = V * np.sqrt(w / alpha).astype(V.dtype)
         state.X = np.asarray(V @ V.T, dtype=np.float64)
         linear = float(space.linear @ z)

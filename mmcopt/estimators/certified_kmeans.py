@@ -13,11 +13,11 @@ from sklearn.base import (
     ClusterMixin,
     TransformerMixin,
 )
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mmcopt.checks import integer, is_sparse, optional, real, seed_of
-from mmcopt.errors import DataError
 from mmcopt.kernels.data import differences
+from mmcopt.kernels.on_demand import row_weights
 from mmcopt.modeling import Result
 from mmcopt.registry import formulation
 from mmcopt.solving import solve
@@ -83,10 +83,8 @@ class CertifiedKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin,  # type
         self._check_parameters()
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32],
                           ensure_min_samples=2)
-        w = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        w = self._weights(sample_weight, X.shape[0])
         used = np.flatnonzero(w > 0.0)
-        if not used.size:
-            raise DataError(f"{type(self).__name__}: sample_weight must not be all zero.")
         self.result_ = self._solved(X[used], None if (w[used] == w[used[0]]).all() else w[used])
         unit = 1.0 if self.result_.formulation.sample_weight is not None else float(w[used[0]])
         self._describe(X, used, unit)
@@ -98,6 +96,9 @@ class CertifiedKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin,  # type
         integer(1).check(owner, "restarts", self.restarts)
         optional(real(0)).check(owner, "time_limit", self.time_limit)
         optional(real(0)).check(owner, "certify", self.certify)
+
+    def _weights(self, given: ArrayLike | None, n: int) -> Floats:
+        return np.ones(n) if given is None else row_weights(given, n, type(self).__name__)
 
     def _solved(self, X: Any, w: Floats | None) -> Result:
         problem = formulation("KernelKMeans")(X, self.n_clusters, sample_weight=w)
@@ -165,5 +166,5 @@ class CertifiedKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin,  # type
     def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
         """Return minus the inertia of these samples by the centers found."""
         X = self._rows(X)
-        w = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        w = self._weights(sample_weight, X.shape[0])
         return -float(w @ self._squares(X).min(axis=1))
