@@ -89,7 +89,8 @@ class DiscriminativeKMeans(LabelRegression):
         Z, sizes = self._indicators(np.asarray(point))
         P = Z / np.sqrt(sizes)
         level = float(np.square(P.sum(axis=0)).sum()) / self.n if self.center else 0.0
-        return level + self.regression.remains(P)
+        empty = float((Z.sum(axis=0) == 0.0).sum())  # which labels may not be; each adds 1 to k
+        return level + empty + self.regression.remains(P)
 
     def decision_function(self, point: Ints, X: Samples) -> Floats:
         """How near new samples are to the mean of each cluster in the space of R, up to a constant.

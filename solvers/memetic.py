@@ -351,10 +351,10 @@ class Memetic(LabelSearch):
 
     @staticmethod
     def _seen(lq: Any, state: _Pool, c: Ints, value: float | None = None) -> float:
-        value = lq.value(c) if value is None else value
-        if value < state.value or np.array_equal(c, state.best):
-            state.best, state.value = c.copy(), value
-        return value
+        found = float(lq.value(c) if value is None else value)
+        if found < state.value or np.array_equal(c, state.best):
+            state.best, state.value = c.copy(), found
+        return found
 
     @staticmethod
     def _progress(lq: Any, state: _Pool) -> Progress:

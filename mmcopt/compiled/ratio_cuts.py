@@ -5,6 +5,8 @@ A cut (i, j, l) is X_ij + X_il <= X_ii + X_jl, and X_ij <= X_ii where l is -1.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from mmcopt.compiled.loops import INNER, compiled
@@ -72,7 +74,7 @@ def collect(X: Floats, least: float, most: int, out: Ints, by: Floats) -> int:
 
 
 @compiled(**INNER)
-def _add(D: Floats, i: int, j: int, what: float) -> None:
+def _add(D: Floats, i: int, j: int, what: Any) -> None:
     """Add to an entry of the upper triangle."""
     if i <= j:
         D[i, j] += what

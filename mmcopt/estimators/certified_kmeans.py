@@ -24,8 +24,8 @@ from mmcopt.solving import solve
 from mmcopt.types import Floats, Ints
 
 
-class CertifiedKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin,  # type: ignore[misc]
-                      ClusterMixin, BaseEstimator):
+class CertifiedKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
+                      BaseEstimator):
     """A drop-in for scikit-learn's ``KMeans`` that searches better and bounds the optimum.
 
     It solves `mmcopt.formulations.KernelKMeans` by `mmcopt.solvers.Memetic`: by `Hartigan` from

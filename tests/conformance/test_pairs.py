@@ -38,6 +38,7 @@ from mmcopt.formulations import (
     MKC,
     CrammerSinger,
     Hypersphere,
+    KernelKMeans,
     LeastSquares,
     OneClassHinge,
 )
@@ -196,7 +197,8 @@ def test_inputs_are_never_changed_and_keep_their_flags(solver):
     margins = CPM3C(X, 2, beta=0.01)
     others = (problem.restrict(labels), relaxed, OneClassHinge(X, C=20.0), Hypersphere(X),
               CrammerSinger(X, labels, 3), margins, margins.relax("lifted"), margins.relax("mmc"),
-              margins.relax("lg"), MKC(X, 2, C=20.0).relax("mkc"), MKC(X, 2, C=50.0))
+              margins.relax("lg"), MKC(X, 2, C=20.0).relax("mkc"), MKC(X, 2, C=50.0),
+              KernelKMeans(X, 3), KernelKMeans(X, 3).relax("peng-wei"))
     f = next(f for f in (problem, *others) if SOLVERS[solver]().refuses(f) is None)
     before, given = X.copy(), labels.copy()
     init = labels if f is problem else None
