@@ -108,9 +108,8 @@ def spectral_labels(f: Any, rng: np.random.Generator) -> Ints:
 def relaxed_labels(f: Any) -> Ints:
     """Labels rounded from the semidefinite relaxation without cuts."""
     if f.offer(LabelRatio) is not None:
-        raise ParameterError(f"init='sdp' needs a relaxation, and {type(f).__name__} has none; "
-                             "use 'kmeans', 'spectral' or 'random'.")
-    if f.offer(LabelQuadratic) is not None:
+        relaxed = f.relax("peng-wei")
+    elif f.offer(LabelQuadratic) is not None:
         relaxed = f.relax("sdp" if f.n_clusters == 2 else "partition")
     else:
         relaxed = f.relax("lifted" if f.offer(LiftedMargin) is not None else "mkc")
