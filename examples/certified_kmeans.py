@@ -47,8 +47,8 @@ def main():
     X, _ = mm.datasets.load("gaussians:n=40,distance=3,seed=0" if QUICK else "iris")
     model = CertifiedKMeans(3, certify=60.0, random_state=0).fit(X)
     print(f"\nOf {len(X)} samples in 3 clusters the inertia is {model.inertia_:.6g}, and no "
-          f"clustering is below {model.lower_bound_:.6g}\n({model.result_.status.value}; gap "
-          f"{100 * model.gap_:.2g} %). Checked again in NumPy, without any solver: "
+          f"clustering is below {model.lower_bound_:.6g}\n({model.result_.status.name.lower()}: a "
+          f"gap of {100 * model.gap_:.2g} %). Checked again in NumPy, without any solver:\n"
           f"{model.result_.verify()}")
 
 
