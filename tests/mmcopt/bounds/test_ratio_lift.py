@@ -58,6 +58,20 @@ def test_no_dual_point_proves_more_than_the_best_labels(seeds):
             assert lift.lower(drawn(lift, rng, 10.0 ** rng.uniform(-4, 2))) <= best, seed
 
 
+def test_multipliers_of_the_wrong_sign_prove_nothing_more():
+    for seed in range(12):
+        ratio = instance(seed)
+        lift, best = ratio_lift(ratio), least(ratio)
+        rows = (np.array(c) for c in itertools.product(range(ratio.k), repeat=ratio.n))
+        c = min((c for c in rows if ratio.violation(c) == 0.0), key=ratio.value)
+        Z = np.eye(ratio.k)[c]
+        X = Z / (lift.volumes @ Z) @ Z.T  # the lower N lies along it, the more S would lose
+        for size in np.abs(lift.W).max() * 10.0 ** np.arange(-2, 3):
+            assert lift.lower({"N": -size * lift.volumes.max() * X}) <= best, seed
+            tight = all_cuts(lift.n)
+            assert lift.lower({"g": np.full(len(tight), -size), "cuts": tight}) <= best, seed
+
+
 def test_labels_are_points_of_the_lift():
     for seed in range(12):
         ratio, rng = instance(seed), np.random.default_rng(seed)
