@@ -3,7 +3,9 @@
 from mmcopt.formulations.cpm3c import CPM3C
 from mmcopt.formulations.crammer_singer import CrammerSinger
 from mmcopt.formulations.diffrac import Diffrac
+from mmcopt.formulations.discriminative_kmeans import DiscriminativeKMeans
 from mmcopt.formulations.hypersphere import Hypersphere
+from mmcopt.formulations.kernel_kmeans import KernelKMeans
 from mmcopt.formulations.least_squares import LeastSquares
 from mmcopt.formulations.least_squares_fit import LeastSquaresFit
 from mmcopt.formulations.linearized import LinearizedCPM3C, LinearizedMKC
@@ -11,5 +13,6 @@ from mmcopt.formulations.mkc import MKC
 from mmcopt.formulations.multiple_kernel_machine import MultipleKernelMachine
 from mmcopt.formulations.one_class_hinge import OneClassHinge
 
-__all__ = ["CPM3C", "CrammerSinger", "Diffrac", "Hypersphere", "LeastSquares", "LeastSquaresFit",
-           "LinearizedCPM3C", "LinearizedMKC", "MKC", "MultipleKernelMachine", "OneClassHinge"]
+__all__ = ["CPM3C", "CrammerSinger", "Diffrac", "DiscriminativeKMeans", "Hypersphere",
+           "KernelKMeans", "LeastSquares", "LeastSquaresFit", "LinearizedCPM3C", "LinearizedMKC",
+           "MKC", "MultipleKernelMachine", "OneClassHinge"]

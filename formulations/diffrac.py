@@ -10,7 +10,8 @@ import numpy as np
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.checks import real
 from mmcopt.constraints import CannotLinkLike, KnownLike, MustLinkLike, Sizes, SizesLike
-from mmcopt.formulations.label_regression import Contracted, LabelRegression
+from mmcopt.formulations.kernel_labels import Contracted
+from mmcopt.formulations.label_regression import LabelRegression
 from mmcopt.kernels import Gaussian, Kernel, Linear
 from mmcopt.modeling import Statement, cached
 from mmcopt.types import Floats, Ints, Samples
@@ -83,14 +84,12 @@ class Diffrac(LabelRegression):
     # ------------------------------------------------------------ capabilities
 
     @cached
-    def _quadratic(self) -> LabelQuadratic:
+    def _over_labels(self) -> LabelQuadratic:
         n, rules, W = self.n, self.rules, self.W
         merged = rules.weights.size < n
         return LabelQuadratic(
             W=Contracted(W, rules.groups, rules.weights.size) if merged else W, const=1.0,
-            k=self.n_clusters, weights=rules.weights, low=rules.low, high=rules.high,
-            fixed=rules.fixed, apart=rules.apart, scale=1.0 / n,
-            groups=rules.groups if merged else None, spread=None if merged else (0.0, 1.0),
+            scale=1.0 / n, **self.node_rules, spread=None if merged else (0.0, 1.0),
             single=False if merged else lambda: self._single, trivial=0.0,
             rounding=lambda: (self.rounding[0], self.rounding[1] / n),
             kernel=lambda: self.K, kernel_words=self.kernel_words)

@@ -8,66 +8,41 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from mmcopt.capabilities import LabelQuadratic, Refit
-from mmcopt.capabilities.matrices import Dense, Symmetric
-from mmcopt.checks import choice, data_matrix, flag, integer, is_sparse, real, require_memory
-from mmcopt.constraints import (
-    CannotLink,
-    CannotLinkLike,
-    Known,
-    KnownLike,
-    LabelRules,
-    MustLink,
-    MustLinkLike,
-    SizesLike,
-    as_sizes,
-    resolve,
-)
-from mmcopt.errors import DataError
+from mmcopt.capabilities import LabelProblem, LabelQuadratic, LabelRatio, Refit
+from mmcopt.capabilities.matrices import Symmetric
+from mmcopt.checks import choice, flag, real
+from mmcopt.constraints import CannotLinkLike, KnownLike, MustLinkLike, SizesLike
+from mmcopt.formulations.kernel_labels import KernelLabels
 from mmcopt.formulations.regression_matrix import (
     DenseRegression,
     FactorRegression,
     RegressionMatrix,
 )
-from mmcopt.kernels import Kernel, as_kernel
-from mmcopt.linalg import require_psd
-from mmcopt.modeling import Formulation, cached
+from mmcopt.kernels import Kernel
+from mmcopt.modeling import cached
 from mmcopt.types import Floats, Ints, Samples
 
 SUMS = 1e-9  # share of an objective that its sums may lose
 SINGLE = 2.0**-10  # lam per unit of kernel diagonal from which float32 finds the same labels
 
 
-class LabelRegression(Formulation):
+class LabelRegression(KernelLabels):
     """Labels c with rules, a kernel K, and R = K (K + lam I)^-1; a point is the labels."""
 
-    negligible = 0.0
     flat: ClassVar[float] = 0.0  # W = R + flat J / n is what the objective is made of
 
     def __init__(self, X: Samples, n_clusters: int, *, kernel: Kernel | str, lam: float,
                  center: bool, scaling: str, sizes: SizesLike, known: KnownLike,
                  must_link: MustLinkLike, cannot_link: CannotLinkLike) -> None:
+        super().__init__(X, n_clusters, kernel=kernel, sizes=sizes, known=known,
+                         must_link=must_link, cannot_link=cannot_link)
         owner = type(self).__name__
-        self.X = data_matrix(X, owner=owner)
-        self.n = int(self.X.shape[0])
-        integer(1).check(owner, "n_clusters", n_clusters)
-        self.n_clusters = int(n_clusters)
-        self.kernel = as_kernel(kernel)
         real(0, open_low=True).check(owner, "lam", lam)
         self.lam = float(lam)
         flag().check(owner, "center", center)
         self.center = bool(center)
         choice("sum", "mean").check(owner, "scaling", scaling)
         self.scaling = scaling
-        self.sizes = as_sizes(sizes)
-        self.known = known if known is None or isinstance(known, Known) else Known(known)
-        self.must_link = must_link if must_link is None or isinstance(must_link, MustLink) \
-            else MustLink(must_link)
-        self.cannot_link = cannot_link if cannot_link is None \
-            or isinstance(cannot_link, CannotLink) else CannotLink(cannot_link)
-        self.rules: LabelRules = resolve(self.n, self.n_clusters, sizes=self.sizes,
-                                         known=self.known, must_link=self.must_link,
-                                         cannot_link=self.cannot_link)
 
     # ------------------------------------------------------------ matrices
 
@@ -75,11 +50,6 @@ class LabelRegression(Formulation):
     def fitted(self) -> Any:
         """The kernel fitted to the data, centred when asked."""
         return (self.kernel.centered() if self.center else self.kernel).fit(self.X)
-
-    @property
-    def _rows_agree(self) -> bool:
-        """Whether all rows of X, not sparse, are one."""
-        return not is_sparse(self.X) and bool((self.X == self.X[0]).all())
 
     @property
     def shift(self) -> float:
@@ -90,22 +60,6 @@ class LabelRegression(Formulation):
     def unit(self) -> float:
         """What the objective is divided by: 1, or n for the averaged scaling."""
         return float(self.n if self.scaling == "mean" else 1)
-
-    @cached
-    def K(self) -> Floats:
-        """The kernel matrix, checked to be positive semidefinite and not constant."""
-        require_memory(20.0 * self.n**2, f"the {self.n} x {self.n} kernel matrix and its inverse",
-                       "use a low-rank kernel: kernel.nystroem(500).")
-        K = np.asarray(self.fitted.matrix())
-        if float(K.max() - K.min()) <= 8 * self.fitted.accuracy()[0]:
-            close = "" if self._rows_agree else f" {self.kernel!r}, whose values agree to the " \
-                "last digit on these rows: rescale X, give a smaller width or a larger gamma"
-            raise DataError(f"{type(self).__name__}: the kernel matrix is constant, so nothing "
-                            "tells the samples apart; check for identical rows, or change the "
-                            f"kernel{close}.")
-        if not self.fitted.psd:
-            require_psd(K, type(self).__name__)
-        return K
 
     @cached
     def spectrum(self) -> tuple[Floats, Floats]:
@@ -141,24 +95,6 @@ class LabelRegression(Formulation):
         """R + flat J / n: dense, or a factor when the kernel has few features."""
         return self.regression.matrix
 
-    @cached
-    def low_rank(self) -> bool:
-        """Whether R is held as a factor: where it takes no more room than a triangle of R."""
-        count = self.fitted.feature_count
-        return count is not None and 2 * count <= self.n + 1
-
-    def _features(self) -> Floats:
-        """Phi with K = Phi Phi', checked to tell the samples apart."""
-        Phi = self.fitted.features()
-        if not self.kernel.reads_matrix and self._rows_agree:
-            raise DataError(f"{type(self).__name__}: all rows of X are identical, so nothing tells "
-                            "the samples apart.")
-        if float(np.ptp(Phi, axis=0).max(initial=0.0)) <= 1e-12 * float(np.abs(Phi).max(initial=0)):
-            raise DataError(f"{type(self).__name__}: the kernel features are constant, so nothing "
-                            "tells the samples apart; check for identical rows, or change the "
-                            "kernel.")
-        return np.asarray(Phi)
-
     @property
     def rounding(self) -> tuple[float, float]:
         """How far rounding may take the objective by W: a share of it, and an absolute part."""
@@ -173,7 +109,7 @@ class LabelRegression(Formulation):
             return
         keep = {"fitted", "K", "spectrum", "low_rank"}
         if not changed & {"lam", "scaling"}:
-            other._quadratic  # noqa: B018 (made, so that W is shared)
+            other._over_labels  # noqa: B018 (made, so that W is shared)
             keep.add("regression")
         self._cache.update({k: v for k, v in other._cache.items() if k in keep})
 
@@ -196,16 +132,17 @@ class LabelRegression(Formulation):
     def forget(self) -> None:
         """Drop R, which is rebuilt when it is asked for; the kernel matrix stays."""
         self._cache.pop("regression", None)
-        self._cache.pop("_quadratic", None)
+        self._cache.pop("_over_labels", None)
         self._cache.pop("offers", None)
 
     # ------------------------------------------------------------ capabilities
 
     def offer(self, kind: type[Any]) -> Any:
-        if kind is LabelQuadratic:
-            return self._quadratic
-        if kind is Refit and self.n_clusters == 2:
-            low, high, lq = self.rules.low, self.rules.high, self._quadratic
+        if kind is LabelQuadratic or kind is LabelRatio:
+            return self._over_labels if isinstance(self._over_labels, kind) else None
+        lq = self._over_labels if kind is Refit else None
+        if self.n_clusters == 2 and isinstance(lq, LabelQuadratic):
+            low, high = self.rules.low, self.rules.high
             return Refit(lambda v: np.asarray(self.W @ v), self.shift, lambda v, labels: labels,
                          lambda rng: lq.expand(lq.random_labels(rng)),
                          lambda labels, rng: lq.expand(lq.repair(lq.reduce(labels), rng)),
@@ -215,8 +152,8 @@ class LabelRegression(Formulation):
 
     @property
     @abstractmethod
-    def _quadratic(self) -> LabelQuadratic:
-        """The objective as a quadratic of the labels."""
+    def _over_labels(self) -> LabelProblem:
+        """The objective as a function of the labels and one matrix."""
 
     # ------------------------------------------------------------ models of given labels
 
@@ -236,6 +173,10 @@ class LabelRegression(Formulation):
         """
         P = np.full((self.n, self.n_clusters), -1.0)
         P[np.arange(self.n), labels] = 1.0
+        return self._fit(P)
+
+    def _fit(self, P: Floats) -> Floats:
+        """The best model for given targets, in the coefficients that `coefficients` has."""
         if self.low_rank:
             Phi = self.fitted.features()
             gram = Phi.T @ Phi
@@ -245,59 +186,9 @@ class LabelRegression(Formulation):
 
     def decision_function(self, point: Ints, X: Samples) -> Floats:
         """f_h(x) of each cluster for new samples; on the training rows it is R P."""
-        A = self.coefficients(point)
+        return self._predicted(self.coefficients(point), X)
+
+    def _predicted(self, A: Floats, X: Samples) -> Floats:
+        """The values of models at new samples."""
         rows = self.fitted.new_features(X) if self.low_rank else self.fitted.cross(X)
         return np.asarray(rows @ A)
-
-    def literal_labels(self) -> tuple[Any, list[Any]]:
-        """The indicators Z of labels as cvxpy variables, and the rules as their constraints."""
-        import cvxpy as cp
-
-        Z: Any = cp.Variable((self.n, self.n_clusters), boolean=True, name="Z")
-        sizes = cp.sum(Z, axis=0)
-        constraints = [cp.sum(Z, axis=1) == 1, sizes >= self.rules.low, sizes <= self.rules.high]
-        node, fixed, apart = self.rules.groups, self.rules.fixed, self.rules.apart
-        first = np.unique(node, return_index=True)[1]  # a sample of each must-linked group
-        constraints += [Z[i] == Z[first[node[i]]] for i in range(self.n) if i != first[node[i]]]
-        constraints += [Z[first[g], fixed[g]] == 1 for g in np.flatnonzero(fixed >= 0)]
-        constraints += [Z[first[a]] + Z[first[b]] <= 1 for a, b in apart]
-        return Z, constraints
-
-    # ------------------------------------------------------------ points
-
-    def violation(self, point: Ints) -> float:
-        return self.rules.violation(np.asarray(point))
-
-    def labels(self, point: Ints) -> Ints:
-        return np.asarray(point)
-
-    def embedding(self) -> Floats | None:
-        if self.kernel.reads_matrix or is_sparse(self.X):
-            return None
-        return np.asarray(self.X, dtype=np.float64)
-
-    # ------------------------------------------------------------ words
-
-    def kernel_words(self) -> str:
-        """The kernel as a formula."""
-        return str(self.fitted.formula())
-
-    def _constraint_words(self) -> tuple[str, str]:
-        low, high = self.rules.low, self.rules.high
-        one = (low == low[0]).all() and (high == high[0]).all()
-        lo, hi = (str(low[0]), str(high[0])) if one else (f"{low.tolist()}", f"{high.tolist()}")
-        words = [f"{lo} <= |cluster h| <= {hi}"]
-        for given, what in ((self.known, "known labels"), (self.must_link, "must-links"),
-                            (self.cannot_link, "cannot-links")):
-            if given is not None:
-                count = len(given.labels if isinstance(given, Known) else given.pairs)
-                words.append(f"{count} {what}")
-        tex = rf"{lo} \le |\{{i : c_i = h\}}| \le {hi}" if one else ""
-        return ", ".join(words), tex
-
-
-class Contracted(Dense):
-    """B'WB of a matrix that may not be built yet."""
-
-    def __init__(self, W: Symmetric, groups: Ints, m: int) -> None:
-        super().__init__(n=m, build=lambda: W.contract(groups, m).dense())

@@ -10,7 +10,8 @@ import numpy as np
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.capabilities.matrices import Symmetric
 from mmcopt.constraints import CannotLinkLike, KnownLike, MustLinkLike, Sizes, SizesLike
-from mmcopt.formulations.label_regression import SUMS, Contracted, LabelRegression
+from mmcopt.formulations.kernel_labels import Contracted
+from mmcopt.formulations.label_regression import SUMS, LabelRegression
 from mmcopt.formulations.least_squares_fit import LeastSquaresFit
 from mmcopt.kernels import Gaussian, Kernel, Linear
 from mmcopt.modeling import Statement, cached
@@ -67,15 +68,13 @@ class LeastSquares(LabelRegression):
     # ------------------------------------------------------------ capabilities
 
     @cached
-    def _quadratic(self) -> LabelQuadratic:
-        k, unit, rules = self.n_clusters, self.unit, self.rules
+    def _over_labels(self) -> LabelQuadratic:
+        unit, rules = self.unit, self.rules
         W: Symmetric = self.W
         merged = rules.weights.size < self.n
         return LabelQuadratic(
             W=Contracted(W, rules.groups, rules.weights.size) if merged else W,
-            const=self._constant, k=k, weights=rules.weights,
-            low=rules.low, high=rules.high, fixed=rules.fixed, apart=rules.apart,
-            scale=4.0 / unit, groups=rules.groups if merged else None,
+            const=self._constant, scale=4.0 / unit, **self.node_rules,
             spread=None if merged else (0.0, 1.0), single=False if merged else lambda: self._single,
             trivial=self._trivial, rounding=lambda: self._scaled_rounding,
             kernel=lambda: self.K, kernel_words=self.kernel_words)

@@ -15,7 +15,7 @@ __version__ = "0.1.0"
 _EXPORTS = {
     "solve": "mmcopt.solving", "Solver": "mmcopt.solving",
     "Formulation": "mmcopt.modeling", "Statement": "mmcopt.modeling",
-    "LabelQuadratic": "mmcopt.capabilities",
+    "LabelQuadratic": "mmcopt.capabilities", "LabelRatio": "mmcopt.capabilities",
     "Result": "mmcopt.modeling", "Status": "mmcopt.modeling",
     "evaluate": "mmcopt.bounds", "certify": "mmcopt.solving",
     "check": "mmcopt.solving", "fits": "mmcopt.solving", "pairing_table": "mmcopt.solving",
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     import mmcopt.solvers as solvers
     import mmcopt.streaming as streaming
     from mmcopt.bounds import evaluate
-    from mmcopt.capabilities import LabelQuadratic
+    from mmcopt.capabilities import LabelQuadratic, LabelRatio
     from mmcopt.comparing import compare
     from mmcopt.modeling import Formulation, Result, Statement, Status
     from mmcopt.saving import load, save

@@ -19,6 +19,7 @@ UNIT = 2.0**-53  # unit round-off of float64
 KRYLOV = 40  # vectors that Lanczos keeps for many digits: it takes a third of the products less
 EQUAL = 1e-3  # relative gap up to which eigenvalues share a basis
 DENSE = 1500  # rows up to which one eigenvalue to all digits is faster dense than by Lanczos
+FEW = 200  # rows up to which all eigenpairs are as fast as some
 ONE_THREAD_SAMPLES = 1500  # up to which threads of BLAS wait for one another more than they work
 LIBRARIES = ("scipy.linalg", "sklearn", "torch", "cvxopt", "scs")  # that bring threads of their own
 
@@ -219,6 +220,21 @@ def _eigenpair(K: Floats, index: int, vector: bool = False) -> tuple[float, Floa
     except np.linalg.LinAlgError:
         values, vectors = np.linalg.eigh(K)
         return float(values[index]), np.asarray(vectors[:, index])
+
+
+def leading_pairs(K: Floats, count: int) -> tuple[Floats, Floats]:
+    """The largest eigenvalues of a symmetric array, rising, and their vectors."""
+    from scipy.linalg import eigh
+
+    n = len(K)
+    if count < n and n > FEW:
+        try:
+            w, V = eigh(K, subset_by_index=[n - count, n - 1], check_finite=False)
+            return np.asarray(w), np.asarray(V)
+        except np.linalg.LinAlgError:
+            pass
+    w, V = np.linalg.eigh(K)
+    return w[n - count:], V[:, n - count:]
 
 
 def roots(K: Floats, keep: Callable[[Floats], Any]) -> tuple[Floats, Floats]:

@@ -36,7 +36,7 @@ from mmcopt.types import Ints
 
 CHUNK = 4  # steps of the inner solver in a step of this one
 JUDGED_ALPHA = 4e-3  # factor of the first alpha from which the root may be judged
-LATER = 0.1  # factor of the first alpha at nodes that begin at their parent's duals
+LATER = 0.02  # factor of the first alpha at nodes that begin at their parent's duals
 
 
 @dataclass

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mmcopt.bounds import enumeration
-from mmcopt.capabilities import Capability, LabelQuadratic
+from mmcopt.capabilities import Capability, LabelProblem
 from mmcopt.modeling.result import Certificate, Status
 from mmcopt.solving import Progress, Run, Solver
 from mmcopt.solving.label_search import start_labels
@@ -38,13 +38,13 @@ class BruteForce(Solver):
     'CERTIFIED'
     """
 
-    needs: ClassVar[tuple[type[Capability], ...]] = (LabelQuadratic,)
+    needs: ClassVar[tuple[type[Capability], ...]] = (LabelProblem,)
 
     def refuses(self, f: Any) -> str | None:
         reason = super().refuses(f)
         if reason is not None:
             return reason
-        lq = f.offer(LabelQuadratic)
+        lq = f.offer(LabelProblem)
         size = lq.k ** max(0, int((lq.fixed < 0).sum()) - int(lq.symmetric))
         if size > enumeration.LIMIT:
             digits = f"{size:.1e}" if size < 1e300 else "more than 1e300"
@@ -52,12 +52,12 @@ class BruteForce(Solver):
         return None
 
     def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
-        lq = f.offer(LabelQuadratic)
+        lq = f.offer(LabelProblem)
         c = start_labels(lq, init, rng)
         return self._progress(lq, _Scan(c, lq.value(c)))
 
     def step(self, f: Any, state: _Scan, rng: np.random.Generator) -> Progress:
-        lq = f.offer(LabelQuadratic)
+        lq = f.offer(LabelProblem)
         rows = enumeration.chunk(lq, state.chunk)
         rows = rows[enumeration.feasible_rows(lq, rows)]
         state.chunk += 1
@@ -69,7 +69,7 @@ class BruteForce(Solver):
         return self._progress(lq, state)
 
     def outcome(self, f: Any, state: _Scan) -> Status | None:
-        lq = f.offer(LabelQuadratic)
+        lq = f.offer(LabelProblem)
         seen = state.chunk * enumeration.CHUNK
         return Status.CONVERGED if seen >= enumeration.count_labelings(lq) else None
 
@@ -80,5 +80,5 @@ class BruteForce(Solver):
         return Certificate("enumeration", {}, {}, f)
 
     @staticmethod
-    def _progress(lq: LabelQuadratic, state: _Scan) -> Progress:
+    def _progress(lq: LabelProblem, state: _Scan) -> Progress:
         return Progress(state, lambda: lq.expand(state.c), state.value)

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from mmcopt.bounds import enumeration
-from mmcopt.capabilities import LabelQuadratic
+from mmcopt.capabilities import Capability, LabelProblem, LabelQuadratic, LabelRatio
 from mmcopt.checks import hyper, integer, real
 from mmcopt.metrics import adjusted_rand_index
 from mmcopt.modeling.result import Certificate, Status
+from mmcopt.solvers import ratio_pool
 from mmcopt.solvers.annealing import Annealing
 from mmcopt.solvers.continuation import Continuation
+from mmcopt.solvers.hartigan import Hartigan
 from mmcopt.solvers.shaking import Shaking
 from mmcopt.solvers.stochastic_descent import StochasticDescent
 from mmcopt.solvers.tabu import Tabu
-from mmcopt.solving import Progress, Run, run
+from mmcopt.solving import Progress, Run, Solver, run
 from mmcopt.solving.factor_search import factor_board, on_factor, warm_on_factor
 from mmcopt.solving.label_search import (
     ONE_LABELING,
@@ -28,6 +30,7 @@ from mmcopt.solving.label_search import (
     start_labels,
     too_late,
 )
+from mmcopt.solving.ratio_search import board_of, ratio_start, warm
 from mmcopt.solving.states import within
 from mmcopt.types import Ints
 
@@ -45,8 +48,12 @@ WALK = 1.5  # moves from random labels, as a multiple of n
 WORK = 400_000_000  # about, scores looked at in a driver step
 QUICK = 1000  # samples up to which members are made so fast that children can wait
 EARLY = 2  # children without a new best before the next member, while the pool grows
+QUICK_CHILDREN = 2  # times as many without a new best, where a child is a few passes
 LONGER = 3  # times that the sweeps double where annealing does better than paths
 DEEPER = 3  # children without a new best after which those that follow are polished twice as long
+
+
+Stage: TypeAlias = tuple[float, Solver]  # a search, and the level t that it works on
 
 
 @dataclass
@@ -54,7 +61,7 @@ class _Task:
     """Labels in the making: the searches still to run, each at its level t, and their state."""
 
     c: Ints
-    stages: list[tuple[float, LabelSearch]]
+    stages: list[Stage]
     child: bool = False
     kind: str = ""  # of a member: by what it is made
     value: float | None = None  # of c, where it is known
@@ -82,7 +89,7 @@ class _Pool:
 
     def restored(self, roots: Any) -> None:
         """Refuse a pool from a file that is none of this problem."""
-        lq = roots["LabelQuadratic"]
+        lq = roots["LabelProblem"]
         for c in (self.best, *self.members, *([] if self.task is None else [self.task.c])):
             within("members", c, (lq.n,), 0, lq.k)
 
@@ -109,6 +116,11 @@ class Memetic(LabelSearch):
     held as a factor of more than 5,000 rows, members are annealed and polished on the factor.
     Problems of at most 16,384 labelings are enumerated, which proves the answer.
 
+    On `LabelRatio`, k-means and its kin, members and children are polished by `Hartigan`. Members
+    begin with samples far apart; half of the children are blocks assembled, the others begin with
+    means of two parents, or of one, of which one is drawn anew. Twice ``patience`` children must
+    fail.
+
     Ends in a local optimum of moves and swaps (of moves, on a large factor). A driver step makes
     one member or one child, or a part of one where that takes long.
 
@@ -123,6 +135,7 @@ class Memetic(LabelSearch):
     ('Memetic', 0.96)
     """
 
+    needs: ClassVar[tuple[type[Capability], ...]] = (LabelProblem,)
     anytime: ClassVar[bool] = True
 
     pool: int = hyper(8, integer(2), "members of the pool")
@@ -132,14 +145,16 @@ class Memetic(LabelSearch):
     large: int = hyper(2500, integer(10), "samples above which no path is followed")
 
     def refuses(self, f: Any) -> str | None:
-        lq = f.offer(LabelQuadratic)
-        if lq is not None and on_factor(lq):  # of any size
+        lq = f.offer(LabelProblem)
+        if isinstance(lq, LabelRatio) or (lq is not None and on_factor(lq)):  # of any size
             return ONE_LABELING if lq.k == 1 else None
         return super().refuses(f)
 
     def prepare(self, f: Any) -> None:
-        lq = f.offer(LabelQuadratic)
-        if on_factor(lq):
+        lq = f.offer(LabelProblem)
+        if isinstance(lq, LabelRatio):
+            warm(Hartigan(), lq)
+        elif on_factor(lq):
             warm_on_factor(self, lq)
         else:
             super().prepare(f)
@@ -151,14 +166,15 @@ class Memetic(LabelSearch):
         combine(toy, [toy.random_labels(rng), toy.random_labels(rng)], rng)
 
     def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
-        lq = f.offer(LabelQuadratic)
-        board = _board(lq, start_labels(lq, init, rng), None, rng)
+        lq = f.offer(LabelProblem)
+        board = ratio_start(lq, init, rng) if isinstance(lq, LabelRatio) \
+            else _board(lq, start_labels(lq, init, rng), None, rng)
         state = _Pool(board.c.copy(), board.value, board, init is not None)
         state.tiny = enumeration.count_labelings(lq) <= TINY
         return self._progress(lq, state)
 
     def step(self, f: Any, state: _Pool, rng: np.random.Generator) -> Progress:
-        lq = f.offer(LabelQuadratic)
+        lq = f.offer(LabelProblem)
         if state.tiny:
             nodes = enumeration.minimum(lq)[1]
             self._seen(lq, state, state.best if nodes is None else nodes)
@@ -172,26 +188,31 @@ class Memetic(LabelSearch):
                 break
         return self._progress(lq, state)
 
-    def _grows(self, lq: LabelQuadratic, state: _Pool) -> bool:
+    def _grows(self, lq: Any, state: _Pool) -> bool:
         """Whether a member is due: where that takes long each is followed by children at once."""
         few = 2 if on_factor(lq) else math.log(FEW) / math.log(lq.k)  # members are dear there
         early = lq.n > QUICK and len(state.members) >= few
         return state.made < self.pool and (not early or state.idle >= EARLY)
 
-    def _exhausted(self, state: _Pool) -> bool:
+    def _patience(self, lq: Any) -> int:
+        """Children without a new best after which it stops: more where they are quick."""
+        return self.patience * (QUICK_CHILDREN if isinstance(lq, LabelRatio) else 1)
+
+    def _exhausted(self, lq: Any, state: _Pool) -> bool:
         if state.made < self.pool:
             return False
-        return state.idle >= self.patience or max(state.values) == min(state.values)
+        same = max(state.values) == min(state.values) and not isinstance(lq, LabelRatio)
+        return state.idle >= self._patience(lq) or same
 
     def outcome(self, f: Any, state: _Pool) -> Status | None:
-        ends = state.task is None and self._exhausted(state)
+        ends = state.task is None and self._exhausted(f.offer(LabelProblem), state)
         return Status.CONVERGED if state.done or ends else None
 
     def finish(self, f: Any, state: _Pool) -> Progress | None:
-        lq = f.offer(LabelQuadratic)
+        lq = f.offer(LabelProblem)
         if state.tiny:
             return None
-        if on_factor(lq):
+        if isinstance(lq, LabelRatio) or on_factor(lq):
             self._seen(lq, state, state.best)  # the value in all digits
             return self._progress(lq, state)
         # The best label met is a local optimum of moves; it is made one of swaps as well.
@@ -202,15 +223,18 @@ class Memetic(LabelSearch):
 
     def certificate(self, f: Any, run: Run) -> Certificate | None:
         """The enumeration of a tiny problem, when it was done."""
-        lq = f.offer(LabelQuadratic)
+        lq = f.offer(LabelProblem)
         if run.status is not Status.CONVERGED or enumeration.count_labelings(lq) > TINY:
             return None
         return Certificate("enumeration", {}, {}, f)
 
     # ------------------------------------------------------------ members and children
 
-    def _member(self, lq: LabelQuadratic, state: _Pool, rng: np.random.Generator) -> _Task:
+    def _member(self, lq: Any, state: _Pool, rng: np.random.Generator) -> _Task:
         """Labels to begin with, and the searches that make a member of them."""
+        if isinstance(lq, LabelRatio):
+            sown, state.start = state.start or ratio_start(lq, None, rng), None
+            return _Task(sown.c, [(1.0, Hartigan())], kind="sown", board=sown)
         polish = (1.0, _polish(lq, 0.5, rng))
         board, state.start = state.start, None
         if board is not None and state.given:
@@ -228,10 +252,10 @@ class Memetic(LabelSearch):
             state.anneals += 1
             return _Task(c, [(1.0, Annealing(sweeps=sweeps)), polish], kind=kind, board=board)
         first = {"shaken": Shaking(), "walked": _polish(lq, WALK, rng)}[kind]
-        stages = [polish] if on_factor(lq) else [(1.0, first), polish]
+        stages: list[Stage] = [polish] if on_factor(lq) else [(1.0, first), polish]
         return _Task(c, stages, kind=kind, board=board)
 
-    def _kind(self, lq: LabelQuadratic, state: _Pool) -> str:
+    def _kind(self, lq: Any, state: _Pool) -> str:
         """By what the next member is made: shaken first, and then as has turned out well."""
         index, quick = state.made, self._quick(lq)
         if on_factor(lq):  # shaken there means descended: twice, as the pilot takes long
@@ -249,12 +273,15 @@ class Memetic(LabelSearch):
         """Number of the members that follow no path; they come first."""
         return self.pool - (round(self.path_share * self.pool) if lq.n <= self.large else 0)
 
-    def _child(self, lq: LabelQuadratic, state: _Pool, rng: np.random.Generator) -> _Task | None:
+    def _child(self, lq: Any, state: _Pool, rng: np.random.Generator) -> _Task | None:
         state.idle += 1
         most = max(2, int(math.log(BLOCKS) / math.log(lq.k)))
         count = min(int(rng.integers(2, most + 1)), len(state.members))
         parents = sorted(rng.choice(len(state.members), count, replace=False).tolist(),
                          key=lambda q: state.values[q])
+        if isinstance(lq, LabelRatio):
+            made = ratio_pool.child(lq, [state.members[q] for q in parents], rng)
+            return _Task(made, [(1.0, Hartigan())], child=True)
         path: list[float] = []  # values of t that the child follows down to 1
         if "path" in state.lowest and rng.random() < SMOOTHED and not too_late(lq):
             path = Continuation().levels(lq)[:-1]
@@ -264,17 +291,18 @@ class Memetic(LabelSearch):
         if found is None:
             return None
         length = 0.5 * 2.0 ** ((state.idle - 1) // DEEPER)
-        stages = [*((t, _polish(lq, 0.5, rng)) for t in path), (1.0, _polish(lq, length, rng))]
+        stages: list[Stage] = [*((t, _polish(lq, 0.5, rng)) for t in path),
+                               (1.0, _polish(lq, length, rng))]
         return _Task(found[0], stages, child=True, value=found[1])
 
-    def _advance(self, lq: LabelQuadratic, state: _Pool, task: _Task,
+    def _advance(self, lq: Any, state: _Pool, task: _Task,
                  rng: np.random.Generator) -> bool:
         """A step of the search under way; True when it was the last of the last one."""
         if task.state is None and task.stages[0][0] > 1.0 and too_late(lq):
             task.stages = task.stages[-1:]  # straight to the problem itself
             task.board = task.value = None
         t, search = task.stages[0]
-        level = lq.smooth(t)
+        level = lq.smooth(t) if t > 1.0 else lq
         if task.state is None:
             start = task.board or _board(level, task.c, task.value, rng)
             task.state = search.begin(level, start, rng).state
@@ -288,7 +316,7 @@ class Memetic(LabelSearch):
             # The next search polishes; swaps, and a value in all digits, are for good labels.
             rounding = self.drift(lq, task.state.value)
             good = len(task.stages) == 1 and task.state.value <= state.value + rounding
-            end = self.descend if good else search.go_back
+            end = self.descend if good else self.go_back
             end(level, task.state)
         task.board, task.c, task.value = task.state, task.state.c, task.state.value
         task.state = None
@@ -299,7 +327,7 @@ class Memetic(LabelSearch):
             self._enter(lq, state, task)
         return not task.stages
 
-    def _enter(self, lq: LabelQuadratic, state: _Pool, task: _Task) -> None:
+    def _enter(self, lq: Any, state: _Pool, task: _Task) -> None:
         """Take the finished labels into the pool, where they belong there."""
         state.task = None
         c = task.c.copy()
@@ -322,19 +350,21 @@ class Memetic(LabelSearch):
             state.members[q], state.values[q] = c, value
 
     @staticmethod
-    def _seen(lq: LabelQuadratic, state: _Pool, c: Ints, value: float | None = None) -> float:
-        value = lq.value(c) if value is None else value
-        if value < state.value or np.array_equal(c, state.best):
-            state.best, state.value = c.copy(), value
-        return value
+    def _seen(lq: Any, state: _Pool, c: Ints, value: float | None = None) -> float:
+        found = float(lq.value(c) if value is None else value)
+        if found < state.value or np.array_equal(c, state.best):
+            state.best, state.value = c.copy(), found
+        return found
 
     @staticmethod
-    def _progress(lq: LabelQuadratic, state: _Pool) -> Progress:
+    def _progress(lq: Any, state: _Pool) -> Progress:
         return Progress(state, lambda: lq.expand(state.best), state.value,
                         extras={"members": float(state.made), "idle": float(state.idle)})
 
 
-def _board(lq: LabelQuadratic, c: Ints, value: float | None, rng: np.random.Generator) -> Any:
+def _board(lq: Any, c: Ints, value: float | None, rng: np.random.Generator) -> Any:
+    if isinstance(lq, LabelRatio):
+        return board_of(lq, c)
     if on_factor(lq):
         return factor_board(lq, c, rng)
     return new_board(lq, lq.repair(c.copy(), rng), rng, value)
@@ -357,10 +387,7 @@ def combine(lq: LabelQuadratic, parents: list[Ints],
 
     It comes with its objective. None when the parents are the same.
     """
-    groups = parents[0]
-    for other in parents[1:]:
-        groups = np.unique(groups * lq.k + other, return_inverse=True)[1].reshape(-1)
-    groups = groups.astype(np.int64)
+    groups = ratio_pool.intersections(parents, lq.k)
     m = int(groups.max()) + 1
     if m <= lq.k:
         return None

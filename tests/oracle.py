@@ -17,7 +17,7 @@ import mmcopt as mm
 from mmcopt import registry
 from mmcopt.bounds import certificates
 from mmcopt.bounds.relaxation import Relaxation
-from mmcopt.capabilities import CutRisk, LabelQuadratic
+from mmcopt.capabilities import CutRisk, LabelProblem, LabelQuadratic, LabelRatio
 from mmcopt.errors import ParameterError
 
 EXACT = {"BruteForce", "Memetic", "BranchAndBound"}  # must find the optimum of every tiny instance
@@ -26,8 +26,9 @@ PROBLEMS = {f"{name}-{i}": f for name, cls in registry.formulations().items()
             for i, f in enumerate(cls.examples())}
 PAIRS = [(p, s) for p, f in PROBLEMS.items() for s, cls in SOLVERS.items()
          if cls().refuses(f) is None]
-LABEL_PROBLEMS = [p for p, f in PROBLEMS.items() if f.offer(LabelQuadratic) is not None]
-LABEL_SOLVERS = [s for s, cls in SOLVERS.items() if LabelQuadratic in cls.needs]
+LABEL_PROBLEMS = [p for p, f in PROBLEMS.items() if f.offer(LabelProblem) is not None]
+LABEL_SOLVERS = [s for s, cls in SOLVERS.items()  # of quadratic ones
+                 if {LabelQuadratic, LabelProblem} & set(cls.needs)]
 RELAXATIONS = [p for p, f in PROBLEMS.items() if isinstance(f, Relaxation)]
 # Neither convex nor a problem of labels alone, but convex once labels are given.
 CLUSTERINGS = [p for p, f in PROBLEMS.items() if p not in LABEL_PROBLEMS + RELAXATIONS
@@ -91,7 +92,7 @@ def assert_feasible(result):
 
 def point_of(f, labels):
     """A point of the relaxed problem with these labels: themselves, or with their best weights."""
-    if f.problem.offer(LabelQuadratic) is not None:
+    if f.problem.offer(LabelProblem) is not None:
         return labels
     convex = restricted(f.problem, labels)
     if convex is None:
@@ -120,7 +121,7 @@ def optimum(problem):
     if isinstance(f, Relaxation) and not f.bounds_problem:
         return min(f.kmeans_cost(c) for c in points if c[0] == 0)
     f = f.problem if isinstance(f, Relaxation) else f
-    lq = f.offer(LabelQuadratic)
+    lq = f.offer(LabelProblem)
     if lq is None:
         return least_of(f)
     values = [lq.value(lq.reduce(c)) for c in points if f.violation(c) == 0.0]
@@ -164,12 +165,14 @@ def bounds_of(f, result):
 
 
 def neighbours(lq, c):
-    """All labels that differ from c by one move or one swap of nodes."""
+    """All labels that differ from c by one move or, where searches swap, one swap of nodes."""
     for i in range(lq.n):
         for d in set(range(lq.k)) - {int(c[i])}:
             near = c.copy()
             near[i] = d
             yield near
+    if isinstance(lq, LabelRatio) and not lq.ruled:
+        return
     for i, j in itertools.combinations(range(lq.n), 2):
         if c[i] != c[j]:
             near = c.copy()
@@ -178,7 +181,7 @@ def neighbours(lq, c):
 
 
 def assert_local_optimum(f, labels, what=""):
-    lq = f.offer(LabelQuadratic)
+    lq = f.offer(LabelProblem)
     here, c = f.objective(labels), lq.reduce(labels)
     for near in neighbours(lq, c):
         point = lq.expand(near)

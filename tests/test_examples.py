@@ -69,10 +69,10 @@ def run(tmp_path_factory):
 
 def test_there_is_one_script_for_each_idea():
     assert {p.stem for p in SCRIPTS} >= {
-        "a_million_points", "choosing_domains", "choosing_parameters", "compare_margin_solvers",
-        "compare_solvers", "compose", "evommc", "how_good_is_kmeans", "kmeans_in_the_table",
-        "mkc_weights", "own_constraint", "printed_cut", "proved_optimum", "relaxation_ladder",
-        "sgd_lmsvc", "text", "umc_rls", "your_own"}
+        "a_million_points", "certified_kmeans", "choosing_domains", "choosing_parameters",
+        "compare_margin_solvers", "compare_solvers", "compose", "evommc", "how_good_is_kmeans",
+        "kmeans_in_the_table", "mkc_weights", "own_constraint", "printed_cut", "proved_optimum",
+        "relaxation_ladder", "sgd_lmsvc", "text", "umc_rls", "your_own"}
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda p: p.stem)

@@ -9,9 +9,9 @@ from mmcopt.formulations.relaxations.lifted import Lifted
 from mmcopt.formulations.relaxations.max_cut import MaxCut, MaxCutTriangles
 from mmcopt.formulations.relaxations.multiple_kernel import MKCLift
 from mmcopt.formulations.relaxations.partition import Partition, PartitionCuts
-from mmcopt.formulations.relaxations.peng_wei import PengWei
+from mmcopt.formulations.relaxations.peng_wei import PengWei, PengWeiCuts
 from mmcopt.formulations.relaxations.xu_schuurmans import XuSchuurmans
 
 __all__ = ["DiffracRelaxation", "Eigenvalue", "GMMC", "JointMMC", "LGMMC", "Lifted", "MKCLift",
-           "MaxCut", "MaxCutTriangles", "Partition", "PartitionCuts", "PengWei", "XuMMC",
-           "XuSchuurmans"]
+           "MaxCut", "MaxCutTriangles", "Partition", "PartitionCuts", "PengWei", "PengWeiCuts",
+           "XuMMC", "XuSchuurmans"]

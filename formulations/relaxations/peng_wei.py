@@ -1,19 +1,22 @@
-"""The Peng-Wei relaxation of kernel k-means: it bounds that, not the problem it comes from."""
+"""The Peng-Wei relaxation of k-means and its kin, without cuts and with them."""
 
 from __future__ import annotations
 
-import math
+import dataclasses
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mmcopt.bounds.labels_from_matrix import kmeans
+from mmcopt.bounds.ratio_lift import DUALS, NO_CUTS, RatioLift, entries, ratio_lift, violated
 from mmcopt.bounds.relaxation import Relaxation
-from mmcopt.capabilities import LabelQuadratic, Program
-from mmcopt.errors import BackendError, DataError
+from mmcopt.capabilities import ConvexProgram, LabelProblem, LabelQuadratic, LabelRatio, Program
+from mmcopt.errors import DataError
 from mmcopt.formulations.diffrac import Diffrac
+from mmcopt.formulations.kernel_kmeans import KernelKMeans
 from mmcopt.formulations.least_squares import LeastSquares
-from mmcopt.linalg import UNIT, proved_psd_shift
+from mmcopt.linalg import UNIT
 from mmcopt.modeling import Statement, cached
 from mmcopt.types import Floats, Ints
 
@@ -21,187 +24,248 @@ TRIES, ROUNDS = 8, 20  # starts of k-means, and rounds of Lloyd's iteration in f
 
 
 class PengWei(Relaxation):
-    """Kernel k-means with a psd matrix Z in the place of ``sum_h z_h z_h' / n_h``.
+    """k-means and its kin with a psd matrix Z in the place of ``sum_h z_h z_h' / v'z_h``.
 
-    Minimise ``tr K - <K, Z>`` over psd Z >= 0 with Ze = e and tr Z = k, K the kernel matrix of the
-    problem, centred where that one centres. This is below the k-means cost of all labels,
-    `kmeans_cost`, and says *nothing about the objective of the problem*: it is a baseline, and a
-    start for searches. Size bounds, known labels and links are left out too; `recover` repairs its
-    labels to meet them.
+    Minimise ``const - scale <W, Z>`` over psd Z >= 0 with Zv = e and <diag v, Z> = k, for a problem
+    that offers `LabelRatio`: `KernelKMeans`, `DiscriminativeKMeans`, sample weights and must-links
+    included. Cannot-links and known labels are entries of 0; bounds on sizes are left out.
 
-    Any v and N >= 0 give a bound: ``<K, Z> <= 2 e'v + k lambda_max(K - ve' - ev' + N)``.
+    Of a problem that offers `LabelQuadratic` and its kernel matrix K, such as `LeastSquares`, it
+    relaxes kernel k-means, K centred where that problem centres it, sizes and links left out:
+    ``tr K - <K, Z>`` is below the k-means cost of all labels, `kmeans_cost`, and says *nothing
+    about the objective of the problem*: it is a baseline, and a start for searches.
+
+    Any v and N >= 0 give a bound: ``<W, Z>`` is at most 2 e'v and the k largest eigenvalues of
+    ``W - vm' - mv' + N``, scaled by volumes m.
 
     Examples
     --------
     >>> import mmcopt as mm
     >>> X, y = mm.datasets.load("gaussians:n=20,distance=2,seed=0")
-    >>> relaxed = PengWei(mm.formulations.LeastSquares(X))
-    >>> bool(relaxed.bound({}) <= relaxed.kmeans_cost(y))
+    >>> problem = mm.formulations.KernelKMeans(X, 2)
+    >>> bool(problem.relax("peng-wei").bound({}) <= problem.objective(y))
     True
     """
 
     kind: ClassVar[str] = "peng-wei"
-    dual_names = ("v", "N")
+    dual_names: ClassVar[tuple[str, ...]] = ("v", "N")
     rank: ClassVar[float] = 70
+    of = LabelRatio
+    default_solver: ClassVar[str] = "Splitting"
     paper = "Peng and Wei (2007)"
-    tightness: ClassVar[str] = "bounds kernel k-means, not this problem; for starts and comparison"
-    bounds_problem: ClassVar[bool] = False
+    tightness: ClassVar[str] = "k-means; of other problems it bounds kernel k-means, not this " \
+        "problem; for starts and comparison"
+    bounds_problem = False  # but those that offer LabelRatio
+    cuts: ClassVar[bool] = False
+
+    def __init__(self, problem: Any) -> None:
+        super().__init__(problem)
+        self.bounds_problem = problem.offer(LabelRatio) is not None
 
     @classmethod
     def refuses(cls, problem: Any) -> str | None:
-        reason = super().refuses(problem)
-        if reason is None and problem.offer(LabelQuadratic).kernel is None:
+        ratio, lq = problem.offer(LabelRatio), problem.offer(LabelQuadratic)
+        if ratio is None and lq is None:
+            return "it needs LabelQuadratic with a kernel, or LabelRatio, and " \
+                f"{type(problem).__name__} offers neither."
+        if ratio is None and lq.kernel is None:
             return f"it needs a kernel matrix, which {type(problem).__name__} does not offer."
-        if reason is None and problem.n_clusters < 2:
+        if problem.n_clusters < 2:
             return "with one cluster there is one labeling, and nothing to relax."
-        return reason
+        return None
 
     @classmethod
     def memory(cls, problem: Any) -> float:
-        return 8.0 * 40 * float(problem.n) ** 2
+        return 8.0 * 20 * float(problem.n) ** 2
 
     @classmethod
     def seconds(cls, problem: Any) -> float:
-        return max(0.01, 1e-6 * float(problem.n) ** 3)
+        return max(0.01, (4e-7 if cls.cuts else 1e-7) * float(problem.n) ** 3)
 
     @cached
     def K(self) -> Any:
-        """The kernel matrix of the problem."""
+        """The kernel matrix of a problem that offers `LabelQuadratic`."""
         K = np.asarray(self.problem.offer(LabelQuadratic).kernel(), dtype=np.float64)
         if K.shape != (self.n, self.n):
             raise DataError(f"PengWei: the kernel that {type(self.problem).__name__} offers must "
                             f"have shape ({self.n}, {self.n}), one row a sample; got {K.shape}.")
         return (K + K.T) / 2
 
+    @cached
+    def lift(self) -> Any:
+        """The arrays of the program: over nodes, or over all samples where it bounds k-means."""
+        ratio = self.problem.offer(LabelRatio)
+        if ratio is not None:
+            return dataclasses.replace(ratio_lift(ratio), cuts=self.cuts)
+        return RatioLift(self.K, np.ones(self.n), self.n_clusters, float(np.trace(self.K)), 1.0,
+                         np.empty((0, 2), dtype=np.int64))
+
     # ------------------------------------------------------------ points and bounds
 
     def kmeans_cost(self, labels: Ints) -> float:
-        """Sum of squared distances in feature space between samples and cluster means."""
-        sums = np.eye(self.n_clusters)[np.asarray(labels)]
-        sizes = np.maximum(sums.sum(axis=0), 1.0)
-        return float(np.trace(self.K) - (np.sum(sums * (self.K @ sums), axis=0) / sizes).sum())
+        """What is relaxed, for labels of the samples: for k-means the sum of squared distances."""
+        return self._cost(self._over_nodes(labels))
+
+    def _over_nodes(self, labels: Ints) -> Ints:
+        ratio = self.problem.offer(LabelRatio)
+        return np.asarray(labels) if ratio is None else np.asarray(ratio.reduce(labels))
+
+    def _cost(self, c: Ints) -> float:
+        Z, sizes = self._indicators(c)
+        inside = np.sum(Z * (self.lift.W @ Z), axis=0)
+        return float(self.lift.base - self.lift.scale * (inside / sizes).sum())
+
+    def _indicators(self, c: Ints) -> tuple[Floats, Floats]:
+        """The columns z_h, and the volumes of the clusters; 1 of an empty one."""
+        Z = np.eye(self.n_clusters)[c]
+        sizes = self.lift.volumes @ Z
+        return Z, np.where(sizes > 0.0, sizes, 1.0)
 
     def objective(self, point: Floats) -> float:
-        return float(np.trace(self.K) - np.sum(self.K * np.asarray(point)))
+        return float(self.lift.objective(np.asarray(point)))
 
     def uncertainty(self, point: Floats) -> float:
-        """Rounding of sums over K, which may cancel."""
-        Z = np.asarray(point)
-        size = float(np.trace(np.abs(self.K)) + np.sum(np.abs(self.K * Z)))
-        return 4.0 * (self.n + 8) * UNIT * size
+        """Rounding of sums over W, which may cancel, and of W itself."""
+        lift, Z = self.lift, np.asarray(point)
+        size = abs(lift.base) + lift.scale * float(np.sum(np.abs(lift.W * Z)))
+        doubt = 4.0 * (lift.n + 8) * UNIT * size
+        if self.bounds_problem:
+            value = lift.objective(Z)
+            doubt += value - self.problem.offer(LabelRatio).safe(value)
+        return float(doubt)
 
     def violation(self, point: Floats) -> float:
-        Z = np.asarray(point)
-        return max(0.0, -float(np.linalg.eigvalsh(Z)[0]), -float(Z.min()),
-                   float(np.abs(Z.sum(axis=1) - 1.0).max()),
-                   abs(float(np.trace(Z)) - self.n_clusters))
+        return float(self.lift.violation(np.asarray(point)))
 
     def from_labels(self, labels: Ints) -> Floats:
         """The Z that the labels give."""
-        sums = np.eye(self.n_clusters)[np.asarray(labels)]
-        return np.asarray((sums / np.maximum(sums.sum(axis=0), 1.0)) @ sums.T)
+        Z, sizes = self._indicators(self._over_nodes(labels))
+        return np.asarray((Z / sizes) @ Z.T)
 
     def recover(self, point: Floats) -> Ints:
         from scipy.optimize import linear_sum_assignment
 
-        lq, k, rng = self.problem.offer(LabelQuadratic), self.n_clusters, np.random.default_rng(0)
+        lp: LabelProblem = self.problem.offer(LabelRatio if self.bounds_problem else LabelQuadratic)
+        k, rng, volumes = self.n_clusters, np.random.default_rng(0), self.lift.volumes
         w, V = np.linalg.eigh(np.asarray(point))
         V = V[:, -k:] * np.sqrt(np.maximum(w[-k:], 0.0))
-        drawn = [self._lloyd(kmeans(V, np.ones(self.n), k, rng)) for _ in range(TRIES)]
-        c = lq.reduce(min(drawn, key=self.kmeans_cost))
-        held = np.flatnonzero(lq.fixed >= 0)
+        drawn = [self._lloyd(kmeans(V, volumes, k, rng)) for _ in range(TRIES)]
+        c = min(drawn, key=self._cost)
+        c = c if self.bounds_problem else lp.reduce(c)
+        held = np.flatnonzero(lp.fixed >= 0)
         agree = np.zeros((k, k))
-        np.add.at(agree, (c[held], lq.fixed[held]), 1.0)
+        np.add.at(agree, (c[held], lp.fixed[held]), 1.0)
         named = linear_sum_assignment(-agree)[1][c]  # so that known labels agree best
-        return np.asarray(lq.expand(lq.repair(named.astype(np.int64), rng)))
+        return np.asarray(lp.expand(lp.repair(named.astype(np.int64), rng)))
 
     def _lloyd(self, c: Ints) -> Ints:
-        """Each sample to the nearest mean in feature space, a few times."""
+        """Each node to the nearest mean in feature space, a few times."""
+        W, volumes = self.lift.W, self.lift.volumes
         for _ in range(ROUNDS):
-            sums = np.eye(self.n_clusters)[c]
-            sizes = sums.sum(axis=0)
-            means = sums / np.maximum(sizes, 1.0)
-            near = self.K @ means
-            far = np.where(sizes > 0, np.sum(means * near, axis=0) - 2.0 * near, np.inf)
-            new = far.argmin(axis=1).astype(np.int64)
+            Z, sizes = self._indicators(c)
+            means = Z / sizes
+            near = W @ means
+            far = np.sum(means * near, axis=0) - 2.0 * near / volumes[:, None]
+            new = np.where(Z.any(axis=0), far, np.inf).argmin(axis=1).astype(np.int64)
             if (new == c).all():
                 break
             c = new
         return c
 
     def bound(self, duals: dict[str, Any]) -> float:
-        """A lower bound on the k-means cost of all labels, proved, for any duals whatever."""
-        K, k, n = self.K, self.n_clusters, self.n
-        v, N = self._clean(duals)
-        with np.errstate(over="ignore", invalid="ignore"):
-            S = K - (v[:, None] + v[None, :]) + N
-            rows = np.abs(K).sum(axis=1) + n * np.abs(v) + np.abs(v).sum() + N.sum(axis=1)
-        if not (np.isfinite(S).all() and np.isfinite(rows).all()):
-            return -math.inf
-        try:
-            top = float(np.linalg.eigvalsh(S)[-1])
-            top += proved_psd_shift(top * np.eye(n) - S, 0.0)
-        except (BackendError, np.linalg.LinAlgError):
-            return -math.inf
-        size = 10 * UNIT * (float(rows.max()) + abs(top))  # bounds the rounding error of S
-        twice, trace = 2 * math.fsum(v), math.fsum(np.diagonal(K))
-        margin = 8 * UNIT * (abs(trace) + abs(twice) + k * abs(top))
-        return float(trace - twice - k * (top + size) - margin)
+        """A lower bound on what is relaxed, for all labels, proved, for any duals whatever."""
+        bound = float(self.lift.lower(duals))
+        return self.problem.offer(LabelRatio).safe(bound) if self.bounds_problem else bound
 
-    def _clean(self, duals: dict[str, Any]) -> tuple[Floats, Floats]:
-        """v, and a symmetric N >= 0; what is absent is zero."""
-        n = self.n
-        v = np.asarray(duals.get("v", np.zeros(n)), dtype=np.float64)
-        N = np.asarray(duals.get("N", np.zeros((n, n))), dtype=np.float64)
-        if v.shape != (n,) or N.shape != (n, n):
-            raise ValueError(f"duals v and N must have shapes ({n},) and ({n}, {n}), "
-                             f"got {v.shape} and {N.shape}")
-        v, N = (np.nan_to_num(a, nan=0.0, posinf=0.0, neginf=0.0) for a in (v, N))
-        N = np.maximum(N, 0.0)
-        return v, (N + N.T) / 2
+    def offer(self, kind: type[Any]) -> Any:
+        if kind is RatioLift:
+            return self.lift
+        if kind is ConvexProgram:
+            return ConvexProgram(self._program, self._separate)
+        return super().offer(kind)
 
     # ------------------------------------------------------------ cvxpy
 
     @cached
     def program(self) -> Any:
-        """The program in cvxpy, over ``Z``."""
+        """The program without cuts in cvxpy, over ``Z``."""
+        return self._program(None)
+
+    def _program(self, cuts: Ints | None) -> Program:
+        """The program with some cuts."""
         import cvxpy as cp
 
-        n = self.n
-        Z = cp.Variable((n, n), PSD=True, name="Z")
-        sums: Any = cp.sum(Z, axis=1) == np.ones(n)
+        lift, cuts = self.lift, NO_CUTS if cuts is None else cuts
+        Z = cp.Variable((lift.n, lift.n), PSD=True, name="Z")
+        sums: Any = Z @ lift.volumes == np.ones(lift.n)
         nonnegative: Any = Z >= 0
-        trace: Any = cp.trace(Z) == self.n_clusters
-        value = float(np.trace(self.K)) - cp.sum(cp.multiply(self.K, Z))
-        problem = cp.Problem(cp.Minimize(value), [sums, nonnegative, trace])
+        trace: Any = lift.volumes @ cp.diag(Z) == self.n_clusters
+        value = lift.base - lift.scale * cp.sum(cp.multiply(lift.W, Z))
+        a, b = lift.apart.T
+        zero: list[Any] = [Z[a, b] == 0] if len(a) else []
+        rows: list[Any] = [_cut_sides(Z, cuts) <= 0] if len(cuts) else []
+        problem = cp.Problem(cp.Minimize(value), [sums, nonnegative, trace, *zero, *rows])
 
         def point() -> Floats:
             found = np.asarray(Z.value)
             return (found + found.T) / 2
 
         def duals() -> dict[str, Any]:
-            return {"v": np.asarray(sums.dual_value) / 2, "N": np.asarray(nonnegative.dual_value)}
+            N = np.array(nonnegative.dual_value) / lift.scale
+            for row in zero:
+                np.add.at(N, (a, b), -np.asarray(row.dual_value) / lift.scale)
+            out = {"v": np.asarray(sums.dual_value) / (2 * lift.scale), "N": N}
+            return out if not rows else {
+                **out, "cuts": cuts, "g": np.asarray(rows[0].dual_value) / lift.scale}
 
         return Program(problem, point, duals)
+
+    def _separate(self, point: Floats, cuts: Any) -> Any:
+        """More cuts that the point violates, or None."""
+        if not self.cuts:
+            return None
+        old = NO_CUTS if cuts is None else cuts
+        new = np.unique(np.concatenate([old, violated(self.lift, point, 5 * self.lift.n, 1e-6)]),
+                        axis=0)
+        return new if len(new) > len(old) else None
 
     def reference(self, labels: Ints | None = None) -> Any:
         """Return the relaxation, literally."""
         import cvxpy as cp
 
-        e = np.ones(self.n)
-        Z = cp.Variable((self.n, self.n), symmetric=True, name="Z")
-        rows = [Z >> 0, Z >= 0, Z @ e == e, cp.trace(Z) == self.n_clusters]
-        return cp.Problem(cp.Minimize(np.trace(self.K) - cp.trace(self.K @ Z)), rows)
+        lift, n = self.lift, self.lift.n
+        Z = cp.Variable((n, n), symmetric=True, name="Z")
+        scaled = cp.multiply(np.outer(lift.volumes, lift.volumes) ** 0.5, Z)
+        rows = [scaled >> 0, Z >= 0, Z @ lift.volumes == np.ones(n),
+                cp.trace(cp.diag(lift.volumes) @ Z) == self.n_clusters]
+        rows += [Z[a, b] == 0 for a, b in lift.apart]
+        for i in range(n if self.cuts else 0):
+            others = [j for j in range(n) if j != i]
+            rows += [Z[i, j] <= Z[i, i] for j in others]
+            rows += [Z[i, j] + Z[i, h] <= Z[i, i] + Z[j, h] for j in others for h in others
+                     if j < h]
+        return cp.Problem(cp.Minimize(lift.base - lift.scale * cp.trace(lift.W @ Z)), rows)
 
     # ------------------------------------------------------------ words
 
     def statement(self) -> Statement:
-        n, k = self.n, self.n_clusters
-        name = type(self.problem).__name__
+        name, k, n = type(self.problem).__name__, self.n_clusters, self.lift.n
+        over = f"Z, {n} x {n} symmetric", rf"Z \in \mathbb{{S}}^{{{n}}}"
+        if self.bounds_problem:
+            cuts = ", Z_ij <= Z_ii, Z_ij + Z_il <= Z_ii + Z_jl" if self.cuts else ""
+            return Statement(f"{type(self).__name__}: a lower bound on {name}", (
+                ("minimise", f"{self.lift.base:.6g} - {self.lift.scale:g} <W, Z>",
+                 r"\mathrm{const} - \langle W, Z\rangle"),
+                ("over", *over),
+                ("subject to", f"Z psd, Z >= 0, Zv = e, <diag v, Z> = {k}{cuts}",
+                 rf"Z \succeq 0,\ Z \ge 0,\ Z v = e,\ v' \operatorname{{diag}} Z = {k}"),
+                ("where", f"W and the volumes v are those of {name}", ""),
+                ("bounds", f"the objective of {name}, bounds on sizes left out", ""),
+                ("from", str(self.problem), "")))
         return Statement(f"PengWei: a lower bound on kernel k-means, not on {name}", (
             ("minimise", "tr K - <K, Z>",
              r"\operatorname{tr} K - \langle K, Z\rangle"),
-            ("over", f"Z, {n} x {n} symmetric", rf"Z \in \mathbb{{S}}^{{{n}}}"),
+            ("over", *over),
             ("subject to", f"Z psd, Z >= 0, Ze = e, tr Z = {k}",
              rf"Z \succeq 0,\ Z \ge 0,\ Z e = e,\ \operatorname{{tr}} Z = {k}"),
             ("where", f"K is the kernel matrix of {name}: {self._kernel_words()}", ""),
@@ -216,4 +280,54 @@ class PengWei(Relaxation):
 
     @classmethod
     def examples(cls) -> list[Self]:
-        return [cls(f) for f in (*LeastSquares.examples(), *Diffrac.examples()[1:3])]
+        return [cls(f) for f in (*LeastSquares.examples(), *Diffrac.examples()[1:3],
+                                 *KernelKMeans.examples()[:7])]
+
+
+class PengWeiCuts(PengWei):
+    """The Peng-Wei relaxation of k-means and its kin, with valid inequalities.
+
+    Row i of Z holds one over the volume of the cluster of i where a node shares it, and 0
+    elsewhere; hence Z_ij <= Z_ii, and Z_ij + Z_il <= Z_ii + Z_jl: if both j and l share the cluster
+    of i, they share one. With all of these the relaxation is often exact. `Splitting` adds those
+    that are violated.
+
+    Examples
+    --------
+    >>> import mmcopt as mm
+    >>> X, y = mm.datasets.load("gaussians:n=20,distance=2,seed=0")
+    >>> problem = mm.formulations.KernelKMeans(X, 2)
+    >>> found = mm.solve(problem.relax("peng-wei+cuts"), seed=0)
+    >>> round(found.lower_bound / problem.objective(found.labels), 3)
+    1.0
+    """
+
+    kind: ClassVar[str] = "peng-wei+cuts"
+    dual_names: ClassVar[tuple[str, ...]] = DUALS
+    rank: ClassVar[float] = 71
+    paper = "Peng and Wei (2007); cuts: Piccialli, Sudoso and Wiegele (2022)"
+    tightness: ClassVar[str] = "k-means, with pairs and triangles; often exact"
+    cuts: ClassVar[bool] = True
+
+    @classmethod
+    def refuses(cls, problem: Any) -> str | None:
+        if problem.offer(LabelRatio) is None:
+            return f"it needs LabelRatio, which {type(problem).__name__} does not offer."
+        return super().refuses(problem)
+
+    @classmethod
+    def examples(cls) -> list[Self]:
+        return [cls(f) for f in KernelKMeans.examples()[:7]]
+
+
+def _cut_sides(Z: Any, cuts: Ints) -> Any:
+    """The left sides of cuts less their right ones, of a variable of cvxpy."""
+    from scipy.sparse import csr_matrix
+
+    n = int(Z.shape[0])
+    i, j, coef = entries(cuts)
+    rows: NDArray[np.int64] = np.tile(np.arange(len(cuts)), 4)
+    A = csr_matrix((coef, (rows, i * n + j)), shape=(len(cuts), n * n))
+    import cvxpy as cp
+
+    return A @ cp.vec(Z, order="C")

@@ -16,7 +16,8 @@ import numpy as np
 
 from mmcopt.bounds import enumeration
 from mmcopt.bounds.decision_tree import tree_bound
-from mmcopt.capabilities import Bounded, LabelQuadratic
+from mmcopt.bounds.ratio_spectrum import ratio_eig_bound
+from mmcopt.capabilities import Bounded, LabelProblem, LabelQuadratic, LabelRatio
 from mmcopt.checks import encode_labels
 from mmcopt.constraints import square_sums
 from mmcopt.errors import MMCWarning
@@ -46,7 +47,7 @@ Bound = Callable[[Any, dict[str, Any]], float]
 
 
 def eig_bound(f: Any, duals: dict[str, Any]) -> float:
-    """Eigenvalue bound of a `LabelQuadratic`, valid for any t >= 0.
+    """Eigenvalue bound of a `LabelQuadratic`, valid for any t >= 0; for `LabelRatio` see there.
 
     With M_ij = [c_i = c_j] over nodes of weights w, n = 1'w and D = diag(w), the matrix
     X = D^1/2 (M - J/k) D^1/2 is positive semidefinite with trace n - n/k, and w'Mw <= q. Hence
@@ -54,7 +55,9 @@ def eig_bound(f: Any, duals: dict[str, Any]) -> float:
     E = D^-1/2 (W - t ww') D^-1/2. The eigenvalue is raised until a Cholesky factorisation proves
     it. Merging nodes, as must-links do, leaves lambda_max(E) no larger than it was.
     """
-    lq = f.offer(LabelQuadratic)
+    ratio, lq = f.offer(LabelRatio), f.offer(LabelQuadratic)
+    if ratio is not None:
+        return ratio_eig_bound(ratio)
     k, w = lq.k, lq.weights.astype(np.float64)
     n = float(w.sum())
     t = float(duals["t"]) if lq.matrix.is_dense else 0.0
@@ -90,14 +93,14 @@ def _scaled(lq: LabelQuadratic, t: float) -> Any:
 
 def trivial_bound(f: Any, duals: dict[str, Any]) -> float:
     """The formulation's own bound that needs no dual point."""
-    bounded, lq = f.offer(Bounded), f.offer(LabelQuadratic)
+    bounded, lq = f.offer(Bounded), f.offer(LabelProblem)
     bound = bounded.trivial if bounded is not None else lq.trivial_bound
     return -math.inf if bound is None else float(bound)
 
 
 def enumeration_bound(f: Any, duals: dict[str, Any]) -> float:
     """The minimum over all labelings, less the rounding of the objective."""
-    lq = f.offer(LabelQuadratic)
+    lq = f.offer(LabelProblem)
     return lq.safe(enumeration.lower(lq, enumeration.LIMIT))
 
 
@@ -201,7 +204,7 @@ def _not_above(result: Result, value: float, kind: str) -> float:
 
 def bound_seconds(f: Any) -> float:
     """Seconds that `cheap_bound` takes for its eigenvalue, reckoned from the size alone."""
-    lq = f.offer(LabelQuadratic) if f.offer(Bounded) is None else None
+    lq = f.offer(LabelProblem) if f.offer(Bounded) is None else None
     if lq is None or (lq.n > EIG_DENSE and lq.matrix.is_dense):
         return 0.0
     Psi = lq.matrix.factor()
@@ -227,7 +230,7 @@ def cheap_bound(result: Result, certificate: Certificate | None = None, *,
         if bounded.trivial is not None and result.lower_bound is not None:
             result = certified(result, "trivial", {})  # where a poor dual point proves less
         return result
-    lq = f.offer(LabelQuadratic)
+    lq = f.offer(LabelProblem)
     if lq is None:
         return result
     result = certified(replace(result, trivial_bound=lq.trivial_bound), "trivial", {})
@@ -236,7 +239,8 @@ def cheap_bound(result: Result, certificate: Certificate | None = None, *,
         if result.proves(CERTIFIED_GAP) and (result.closed or 0.0) > 0.0:
             return result
     if eigenvalue and (lq.n <= EIG_DENSE or not lq.matrix.is_dense):
-        result = certified(result, "eig", {"t": best_shift(lq)})
+        shift = best_shift(lq) if isinstance(lq, LabelQuadratic) else 0.0
+        result = certified(result, "eig", {"t": shift})
     return result
 
 
@@ -293,7 +297,7 @@ def evaluate(problem: Formulation, labels: Labels, *, bound: bool = True) -> Res
     classes = None if codes.tolist() == np.asarray(labels).tolist() else values
     point = problem.from_labels(codes)
     named = np.asarray(labels)
-    if problem.offer(LabelQuadratic) is None:  # the classes that the scores of the point give
+    if problem.offer(LabelProblem) is None:  # the classes that the scores of the point give
         own = problem.labels(point)
         named = own if classes is None else np.asarray(values)[own]
     with same_threads(problem.n):

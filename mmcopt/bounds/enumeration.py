@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt.capabilities import LabelQuadratic
+from mmcopt.capabilities import LabelProblem
 from mmcopt.compiled.compiling import clock
 from mmcopt.linalg import UNIT
 from mmcopt.types import Ints
@@ -16,13 +16,13 @@ CHUNK = 4096
 LIMIT = 20_000_000  # labelings
 
 
-def count_labelings(lq: LabelQuadratic) -> int:
+def count_labelings(lq: LabelProblem) -> int:
     """How many labelings `chunks` goes through (before the constraints are applied)."""
     free = int((lq.fixed < 0).sum())
     return int(lq.k) ** max(0, free - int(lq.symmetric and free > 0))
 
 
-def chunk(lq: LabelQuadratic, index: int) -> Ints:
+def chunk(lq: LabelProblem, index: int) -> Ints:
     """Chunk number ``index`` of all labelings, one a row.
 
     The first free node keeps label 0 when renaming the clusters changes nothing.
@@ -40,7 +40,7 @@ def chunk(lq: LabelQuadratic, index: int) -> Ints:
     return out
 
 
-def feasible_rows(lq: LabelQuadratic, rows: Ints) -> NDArray[np.bool_]:
+def feasible_rows(lq: LabelProblem, rows: Ints) -> NDArray[np.bool_]:
     """Which rows meet sizes and cannot-links."""
     ok = np.ones(len(rows), dtype=bool)
     for h in range(lq.k):
@@ -51,24 +51,19 @@ def feasible_rows(lq: LabelQuadratic, rows: Ints) -> NDArray[np.bool_]:
     return ok
 
 
-def values(lq: LabelQuadratic, rows: Ints) -> NDArray[np.float64]:
+def values(lq: LabelProblem, rows: Ints) -> NDArray[np.float64]:
     """Objective of each row."""
-    W = lq.matrix.dense()
-    total = np.zeros(len(rows))
-    for h in range(lq.k):
-        Z = (rows == h).astype(np.float64)
-        total += np.einsum("ij,ij->i", Z @ W, Z)
-    return np.asarray(lq.constant - lq.scale * total)
+    return np.asarray(lq.constant - lq.scale * lq.associations(rows))
 
 
-def chunks(lq: LabelQuadratic) -> Iterator[Ints]:
+def chunks(lq: LabelProblem) -> Iterator[Ints]:
     """All feasible labelings, chunk by chunk."""
     for index in range(-(-count_labelings(lq) // CHUNK)):
         rows = chunk(lq, index)
         yield rows[feasible_rows(lq, rows)]
 
 
-def minimum(lq: LabelQuadratic, deadline: float = np.inf) -> tuple[float, Ints | None]:
+def minimum(lq: LabelProblem, deadline: float = np.inf) -> tuple[float, Ints | None]:
     """The smallest objective over all feasible labelings, and one that attains it.
 
     Minus infinity, with the best labels so far, when ``deadline`` (of `clock`) passes.
@@ -86,12 +81,12 @@ def minimum(lq: LabelQuadratic, deadline: float = np.inf) -> tuple[float, Ints |
     return best, labels
 
 
-def rounding(lq: LabelQuadratic) -> float:
+def rounding(lq: LabelProblem) -> float:
     """Bound on the rounding error of an objective value."""
     total = float(np.abs(lq.matrix.dense()).sum())
     return (lq.n + 4) * UNIT * (abs(lq.constant) + lq.scale * total)
 
 
-def lower(lq: LabelQuadratic, most: int) -> float:
+def lower(lq: LabelProblem, most: int) -> float:
     """The minimum less its rounding: a bound, minus infinity beyond ``most`` labelings."""
     return -np.inf if count_labelings(lq) > most else minimum(lq)[0] - rounding(lq)

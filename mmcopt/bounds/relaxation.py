@@ -62,7 +62,7 @@ class Relaxation(Formulation):
     rank: ClassVar[float] = math.inf
     of: ClassVar[type[Capability]] = LabelQuadratic
     tightness: ClassVar[str] = ""
-    bounds_problem: ClassVar[bool] = True
+    bounds_problem: bool = True
     asks_bound: ClassVar[bool] = True
     default_solver: ClassVar[str] = "Conic"
     trivial: ClassVar[float | None] = None  # a bound that costs nothing

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from mmcopt.bounds.certificates import BOUNDS, bound_of, room_above
-from mmcopt.capabilities import Bounded, LabelQuadratic
+from mmcopt.capabilities import Bounded, LabelProblem
 from mmcopt.errors import MMCError
 from mmcopt.modeling.result import (
     ADOPTED,
@@ -54,7 +54,7 @@ def verify(result: Result) -> Report:
 
 def trivial_of(f: Any) -> float | None:
     """The bound of a problem that costs nothing, where there is one."""
-    bounded, lq = f.offer(Bounded), f.offer(LabelQuadratic)
+    bounded, lq = f.offer(Bounded), f.offer(LabelProblem)
     return bounded.trivial if bounded is not None else None if lq is None else lq.trivial_bound
 
 

@@ -16,11 +16,13 @@ from mmcopt.capabilities.convex import (
     Subgradient,
 )
 from mmcopt.capabilities.domains import BoxDual, DomainRisk, SimplexDual
+from mmcopt.capabilities.label_problem import LabelProblem
+from mmcopt.capabilities.label_ratio import LabelRatio
 from mmcopt.capabilities.labels import LabelQuadratic
 from mmcopt.capabilities.margins import CutRisk, KernelMargin, LiftedMargin, MarginRisk, Refit
 
 __all__ = [
     "Bounded", "BoxDual", "Capability", "ConvexProgram", "CutRisk", "DomainRisk",
-    "KernelMargin", "LabelQuadratic", "LiftedMargin", "LinearSystem", "MarginRisk", "Program",
-    "Refit", "SimplexDual", "Subgradient",
+    "KernelMargin", "LabelProblem", "LabelQuadratic", "LabelRatio", "LiftedMargin", "LinearSystem",
+    "MarginRisk", "Program", "Refit", "SimplexDual", "Subgradient",
 ]

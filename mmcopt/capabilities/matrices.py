@@ -69,6 +69,12 @@ class Symmetric(ABC):
         Z[np.arange(self.n), c] = 1.0
         return self.association(Z)
 
+    def within_each(self, c: Ints, k: int) -> Floats:
+        """The entries of W within each cluster of labels c, summed."""
+        Z = np.zeros((self.n, k))
+        Z[np.arange(self.n), c] = 1.0
+        return np.asarray((Z * (self @ Z)).sum(axis=0))
+
     def total(self) -> float:
         """1'W1."""
         return self.association(np.ones((self.n, 1)))
@@ -201,9 +207,15 @@ class LowRank(Symmetric):
         return float(np.sum(S * S))
 
     def within(self, c: Ints, k: int) -> float:
+        return float(np.sum(np.square(self._sums(c, k))))
+
+    def within_each(self, c: Ints, k: int) -> Floats:
+        return np.asarray(np.square(self._sums(c, k)).sum(axis=1))
+
+    def _sums(self, c: Ints, k: int) -> Floats:
+        """The sum of the rows of the factor in each cluster."""
         Psi = self.factor()
-        sums = [Psi[c == h].sum(axis=0, dtype=np.float64) for h in range(k)]
-        return float(np.sum(np.square(sums)))
+        return np.array([Psi[c == h].sum(axis=0, dtype=np.float64) for h in range(k)])
 
     def column(self, j: int) -> Floats:
         Psi = self.factor()

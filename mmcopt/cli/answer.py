@@ -12,7 +12,7 @@ import numpy as np
 from mmcopt import metrics
 from mmcopt.assignment import Assignment, level_tree
 from mmcopt.assignment.peaks import least_size
-from mmcopt.capabilities import LabelQuadratic
+from mmcopt.capabilities import LabelProblem
 from mmcopt.checks import plural
 from mmcopt.cli.console import say
 from mmcopt.cli.ladder_view import show_ladder, thinned
@@ -208,7 +208,7 @@ def show_notes(notes: Sequence[str]) -> None:
 def sentence_on_bound(result: Result) -> str:
     """Say in plain words what the bound of a result proves."""
     f = result.formulation
-    what = "labelling" if f.offer(LabelQuadratic) is not None else \
+    what = "labelling" if f.offer(LabelProblem) is not None else \
         "domain" if isinstance(f, KernelDomain) else "solution"
     if not result.feasible:
         return (f"The {'labels break' if what == 'labelling' else 'solution breaks'} the "

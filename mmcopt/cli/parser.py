@@ -59,6 +59,8 @@ FAMILIES = """\
 problems, and the options they take (mmcopt describe NAME prints their mathematics)
   labels      LeastSquares  --lam, --kernel, --sizes, --scaling, --no-center   (the default)
               Diffrac       --kappa, --kernel, --sizes: give sizes, or one cluster is largest
+              KernelKMeans  --kernel, --sizes: k-means, without --kernel in the space of the data
+              DiscriminativeKMeans --lam, --kernel, --sizes, --no-center: by fits of its means
   margins     CPM3C         --beta, --kernel, --loss, --size-floor, --balance, --no-center,
                             --no-normalize
               MKC           --C, --p, and --kernel once for each kernel; the others as CPM3C

@@ -11,7 +11,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 import numpy as np
 
 from mmcopt import registry
-from mmcopt.capabilities import CutRisk, KernelMargin, LabelQuadratic, MarginRisk
+from mmcopt.capabilities import CutRisk, KernelMargin, LabelProblem, LabelQuadratic, MarginRisk
 from mmcopt.capabilities.matrices import LowRank
 from mmcopt.checks import integer
 from mmcopt.cli.console import say
@@ -33,7 +33,7 @@ def warmup(args: Namespace) -> int:
     with ProcessPoolExecutor(args.jobs, multiprocessing.get_context("spawn")) as pool:
         jobs = {pool.submit(compiled, pairs): ", ".join(solvers_of(pairs)) for pairs in groups}
         searches = [name for name in solvers_of(sum(groups, []))
-                    if LabelQuadratic in registry.solver(name).needs]
+                    if {LabelQuadratic, LabelProblem} & set(registry.solver(name).needs)]
         if searches:
             jobs[pool.submit(larger, searches)] = "searches over more labels"
         for job in as_completed(jobs):

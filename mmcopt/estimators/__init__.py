@@ -4,9 +4,10 @@ It may import every room but the front doors `mmcopt.cli` and `mmcopt.reproduce`
 classes below, one file a family.
 """
 
+from mmcopt.estimators.certified_kmeans import CertifiedKMeans
 from mmcopt.estimators.domains import SupportVectorClustering
 from mmcopt.estimators.least_squares import LeastSquaresClustering
 from mmcopt.estimators.margins import MaxMarginClustering, MultipleKernelClustering
 
-__all__ = ["LeastSquaresClustering", "MaxMarginClustering", "MultipleKernelClustering",
-           "SupportVectorClustering"]
+__all__ = ["CertifiedKMeans", "LeastSquaresClustering", "MaxMarginClustering",
+           "MultipleKernelClustering", "SupportVectorClustering"]

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
 
-from mmcopt.capabilities import Capability, LabelQuadratic
+from mmcopt.capabilities import Capability, LabelProblem, LabelQuadratic, LabelRatio
 from mmcopt.checks import check_keywords, encode_labels, is_sparse
 from mmcopt.errors import DataError, IncompatibleError, ParameterError
 from mmcopt.linalg import same_threads
@@ -73,6 +73,9 @@ def _once(offer: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
     @functools.wraps(offer)
     def remembered(self: Formulation, kind: Any) -> Any:
+        if kind is LabelProblem:
+            offered = self.offer(LabelQuadratic)
+            return self.offer(LabelRatio) if offered is None else offered
         offers = self._cache.setdefault("offers", {})
         if (offer, kind) not in offers:  # whichever thread was first
             made = offer(self._keeper, kind)
@@ -130,7 +133,7 @@ class Formulation(ABC):
         asking = f"asked for k in thread {threading.get_ident()}"
         if name == "n_clusters" and asking not in self._cache:
             self._cache[asking] = True  # an offer that asks for it itself has none
-            lq = self.offer(LabelQuadratic)
+            lq = self.offer(LabelProblem)
             del self._cache[asking]
             if lq is not None:
                 return lq.k
@@ -221,7 +224,8 @@ class Formulation(ABC):
         """A capability of that kind, or None when this instance cannot offer it.
 
         What a subclass returns is kept, so it may be made anew here. A problem that offers
-        `LabelQuadratic` and names no ``n_clusters`` has those of the offer.
+        `LabelQuadratic` or `LabelRatio` offers `LabelProblem` by that, and has its ``n_clusters``
+        where it names none.
         """
         return None
 
@@ -240,7 +244,7 @@ class Formulation(ABC):
         array = np.asarray(given)
         # Where points are labels, numbers with fractions are names of clusters too.
         return array.ndim == 1 and (array.dtype.kind in "iuUSbO"
-                                    or self.offer(LabelQuadratic) is not None)
+                                    or self.offer(LabelProblem) is not None)
 
     def coded_labels(self, labels: Labels) -> Ints:
         """Labels of any values as 0..k-1; integers that lie in that range stay as they are."""
@@ -275,7 +279,7 @@ class Formulation(ABC):
 
         Rounding and tolerances are relative to it in problems whose units are small.
         """
-        lq = self.offer(LabelQuadratic)
+        lq = self.offer(LabelProblem)
         if lq is None or abs(lq.constant) >= 1.0:
             return 1.0
         return min(1.0, lq.magnitude)

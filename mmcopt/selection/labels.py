@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt.bounds.certificates import evaluate
-from mmcopt.capabilities import LabelQuadratic
+from mmcopt.capabilities import LabelProblem, LabelQuadratic
 from mmcopt.checks import integer, optional, real
 from mmcopt.compiled.compiling import clock
 from mmcopt.errors import DataError, ParameterError
@@ -77,7 +77,7 @@ def objective_ratio(result: Result, *, draws: int = 20, seed: int = 0) -> float:
     """Objective over the mean objective of random feasible labels: small where structure is."""
     integer(1).check("objective_ratio", "draws", draws)
     f = result.formulation
-    lq = f.offer(LabelQuadratic)
+    lq = f.offer(LabelProblem)
     if lq is None:
         raise DataError(f"objective_ratio needs LabelQuadratic, which {type(f).__name__} does not "
                         "offer.")

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from mmcopt.capabilities import LabelQuadratic
+from mmcopt.capabilities import LabelProblem, LabelQuadratic
 from mmcopt.compiled import compiling
 from mmcopt.datasets.archives import BROKEN, digest, read_arrays, write_arrays
 from mmcopt.errors import DataError, MMCError, MMCWarning
@@ -217,7 +217,7 @@ class Section:
     def roots(self) -> dict[str, Any]:
         """What states refer to instead of holding it."""
         offers = {kind.__name__: self.problem.offer(kind)
-                  for kind in (*self.solver.needs, LabelQuadratic)}
+                  for kind in (*self.solver.needs, LabelQuadratic, LabelProblem)}
         return {"problem": self.problem, "solver": self.solver, **offers}
 
     def clocked(self) -> None:
@@ -306,7 +306,7 @@ class Keeper:
 
     def _recognise(self, run: Run) -> None:
         """Refuse a best point that the problem values otherwise than the file does."""
-        problem, lq = self.section.problem, self.section.problem.offer(LabelQuadratic)
+        problem, lq = self.section.problem, self.section.problem.offer(LabelProblem)
         if lq is not None:
             within("the best labels", run.point, (problem.n,), 0, problem.n_clusters)
         value = problem.objective(run.point)

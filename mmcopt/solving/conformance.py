@@ -20,7 +20,7 @@ import numpy as np
 from mmcopt import registry
 from mmcopt.bounds import enumeration
 from mmcopt.bounds.certificates import evaluate
-from mmcopt.capabilities import Capability, LabelQuadratic
+from mmcopt.capabilities import Capability, LabelProblem
 from mmcopt.errors import DataError, ParameterError
 from mmcopt.modeling import Formulation, Statement
 from mmcopt.modeling.result import Check, Report, Result, Status
@@ -146,7 +146,7 @@ def _drawn(f: Any) -> list[Ints]:
 def random_points(f: Any) -> list[Any]:
     """Points of random labels with all clusters in use, or of first steps where labels are none."""
     own = type(f).from_labels is not Formulation.from_labels
-    if own or f.offer(LabelQuadratic) is not None:
+    if own or f.offer(LabelProblem) is not None:
         try:
             return [f.from_labels(c) for c in _drawn(f)]
         except DataError:  # its labels determine no point
@@ -162,7 +162,7 @@ def _labels(f: Any) -> Wrong:
                     f"{labels.dtype} of shape {labels.shape}")
         if labels.min() < 0 or labels.max() >= f.n_clusters:
             return f"labels(point) must lie in 0..{f.n_clusters - 1}; got {labels.tolist()}"
-    for c in _drawn(f) if f.offer(LabelQuadratic) is not None else ():
+    for c in _drawn(f) if f.offer(LabelProblem) is not None else ():
         if not np.array_equal(f.labels(f.from_labels(c)), c):
             return ("a problem that offers LabelQuadratic has labels for points: from_labels(c) "
                     "and labels(c) must return c")
@@ -186,7 +186,7 @@ def _numbers(f: Any) -> Wrong:
 
 
 def _agrees(f: Any) -> Wrong:
-    lq = f.offer(LabelQuadratic)
+    lq = f.offer(LabelProblem)
     if lq is None:
         return None
     rng = np.random.default_rng(0)
@@ -196,7 +196,7 @@ def _agrees(f: Any) -> Wrong:
         if wrong is not None:
             return wrong
         if f.violation(c) > 0:
-            return ("labels that obey offer(LabelQuadratic) have the violation "
+            return ("labels that obey its offer have the violation "
                     f"{f.violation(c):g}; sizes, fixed labels and links belong into it as well")
     return None
 
@@ -221,7 +221,7 @@ def _solved(f: Any) -> Wrong:
 
 def above_optimum(result: Result) -> Wrong:
     """A bound above, or an objective below, what all labelings have, where they are few."""
-    lq = result.formulation.offer(LabelQuadratic)
+    lq = result.formulation.offer(LabelProblem)
     if lq is None or enumeration.count_labelings(lq) > LABELINGS:
         return None
     best = enumeration.minimum(lq)[0]
@@ -234,7 +234,7 @@ def above_optimum(result: Result) -> Wrong:
 
 
 def _bounds(f: Any) -> Wrong:
-    if f.offer(LabelQuadratic) is None:
+    if f.offer(LabelProblem) is None:
         return None
     return next(filter(None, (above_optimum(evaluate(f, c)) for c in random_points(f))), None)
 
@@ -393,9 +393,9 @@ def _limits(of: Judged) -> Wrong:
 
 def _start(of: Judged) -> Wrong:
     for f in of.partners:
-        if f.offer(LabelQuadratic) is None:
+        if f.offer(LabelProblem) is None:
             continue
-        lq = f.offer(LabelQuadratic)
+        lq = f.offer(LabelProblem)
         c = lq.expand(lq.random_labels(np.random.default_rng(0)))
         kept = c.copy()
         of.solver.begin(f, c, np.random.default_rng(0))

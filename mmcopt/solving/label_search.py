@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt.capabilities import Capability, LabelQuadratic
+from mmcopt.capabilities import Capability, LabelProblem, LabelQuadratic
 from mmcopt.solving.runs import Budget, out_of_time, run, seconds_left
 from mmcopt.solving.solver import Progress, Solver
 from mmcopt.solving.states import shaped, within
@@ -203,7 +203,7 @@ class LabelSearch(Solver):
 
     def drift(self, f: Any, objective: float) -> float:
         """Rounding of sums of n terms in the working precision, as they come on average."""
-        lq = f.offer(LabelQuadratic)
+        lq = f.offer(LabelProblem)
         unit = float(np.finfo(lq.dtype).eps)
         size = abs(lq.constant) + abs(lq.constant - objective)
         return unit * float(np.sqrt(lq.n)) * size + super().drift(f, objective)

@@ -16,7 +16,7 @@ import numpy as np
 from mmcopt import registry
 from mmcopt.bounds import enumeration
 from mmcopt.bounds.certificates import capped, certified, cheap_bound, evaluate
-from mmcopt.capabilities import KernelMargin, LabelQuadratic, LiftedMargin
+from mmcopt.capabilities import KernelMargin, LabelProblem, LabelQuadratic, LabelRatio, LiftedMargin
 from mmcopt.checks import flag, known_keywords, optional, real
 from mmcopt.compiled.compiling import clock
 from mmcopt.errors import BackendError, ResourceError
@@ -45,6 +45,7 @@ INTERIOR = 1200  # samples up to which the interior point is used, beyond which 
 JOINT = 300  # samples up to which triangles on the labels of a hinge problem are worth their time
 KERNELS = 1500  # samples up to which a dense system for each of several kernels is factorised
 BRANCHING = 600  # samples up to which cuts and branching are worth their time
+SPLIT = 4000  # nodes up to which a dense relaxation of k-means fits into memory
 SEEDED = 12  # steps of the default search that begins at rounded labels,
 WHOLE = 1_000_000  # and of one whole run of it: a limit of steps keeps it from beginning again
 LARGE = {"evaluations": 20, "shrink": 0.6}  # of RegularizedDual, where an evaluation takes long
@@ -104,7 +105,7 @@ class _Climb:
 
         Its certificate is evaluated when it ends, with all rounding taken off.
         """
-        lq = self.result.formulation.offer(LabelQuadratic)  # whose bounds carry its rounding
+        lq = self.result.formulation.offer(LabelProblem)  # whose bounds carry its rounding
         lower = lower if lq is None else lq.safe(lower)
         return lower - SAME * abs(lower) if lower > -math.inf else lower
 
@@ -136,7 +137,8 @@ def tighten(result: Result, *, time_limit: float | None = None, improve: bool = 
 
     The levels are: the eigenvalue bound; all labelings, where they are few; the semidefinite
     relaxation (max-cut for two clusters, by `InteriorPoint`, or `LowRank` for many samples;
-    partition for more); the same with cuts, and branch and bound. For hinge problems the
+    partition for more); the same with cuts, and branch and bound. For k-means and its kin it is
+    the Peng-Wei relaxation with cuts, after the cheap ones. For hinge problems the
     levels are the lifted margin and, for two clusters, a tree over their labels, or with an active
     balance and few samples labels lifted beside it and triangles; with several kernels, the lifted
     margin of all of them, and for two clusters a tree. Without a limit it goes on
@@ -195,7 +197,9 @@ def certify(problem: Formulation, labels: Labels, *, time_limit: float | None = 
 
 def _levels(f: Any) -> list[Level] | None:
     """The levels that fit a problem, in order; None where nothing is known to climb."""
-    lq = f.offer(LabelQuadratic)
+    ratio, lq = f.offer(LabelRatio), f.offer(LabelQuadratic)
+    if ratio is not None:
+        return _levels_of_ratio(ratio)
     if lq is None:
         if f.offer(KernelMargin) is not None and f.n <= KERNELS:
             return [_by_default("mkc"), *([TREE] if _tree_of(f) is not None else [])]
@@ -214,6 +218,15 @@ def _levels(f: Any) -> list[Level] | None:
     return [Level("sdp", _interior), last] if lq.k == 2 else [last]
 
 
+def _levels_of_ratio(ratio: LabelRatio) -> list[Level]:
+    """Of k-means and its kin."""
+    if ratio.k < 2:
+        return []
+    if enumeration.count_labelings(ratio) <= MAX_LABELINGS:
+        return [Level("enumeration", _enumerated)]
+    return [Level("peng-wei+cuts", _split, True)] if ratio.n <= SPLIT else []
+
+
 def _left(levels: list[Level], result: Result) -> list[Level]:
     """The levels from that of the certificate on, which proves more than those before it could.
 
@@ -227,7 +240,7 @@ def _left(levels: list[Level], result: Result) -> list[Level]:
 
 def _enumerated(climb: _Climb) -> None:
     f = climb.result.formulation
-    lq = f.offer(LabelQuadratic)
+    lq = f.offer(LabelProblem)
     value, nodes = enumeration.minimum(lq, climb.deadline)
     if nodes is not None and value < climb.value - enumeration.rounding(lq):
         climb.found(lq.expand(nodes))
@@ -252,6 +265,14 @@ def _dual(climb: _Climb) -> None:
     f = climb.result.formulation
     relaxed = f.relax("sdp+cuts" if f.n_clusters == 2 else "partition")
     _relaxed(climb, relaxed, registry.solver("RegularizedDual")(**LARGE))
+
+
+def _split(climb: _Climb) -> None:
+    """The relaxation of k-means with cuts, until it has proved what is known to be reached."""
+    relaxed = climb.result.formulation.relax("peng-wei+cuts")
+    target = climb.value - 0.5 * CERTIFIED_GAP * abs(climb.value)
+    aim = target if math.isfinite(target) else None
+    _relaxed(climb, relaxed, registry.solver("Splitting")(target=aim))
 
 
 def _by_default(kind: str) -> Level:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from mmcopt.capabilities import Capability, LabelQuadratic
+from mmcopt.capabilities import Capability, LabelProblem
 from mmcopt.checks import check_fields, check_keywords
 from mmcopt.linalg import UNIT
 from mmcopt.modeling import Formulation
@@ -110,7 +110,8 @@ class Solver(ABC):
 
         Of label problems: that of W, and of sums over its rows.
         """
-        lq = f.offer(LabelQuadratic) if LabelQuadratic in self.needs else None
+        of_labels = any(issubclass(kind, LabelProblem) for kind in self.needs)
+        lq = f.offer(LabelProblem) if of_labels else None
         if lq is None:
             return 0.0
         size = abs(lq.constant) + abs(lq.constant - objective)

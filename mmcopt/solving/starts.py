@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt.bounds.relaxation import Relaxation
-from mmcopt.capabilities import LabelQuadratic, LiftedMargin
+from mmcopt.capabilities import LabelProblem, LabelQuadratic, LabelRatio, LiftedMargin
 from mmcopt.checks import is_sparse
 from mmcopt.errors import ParameterError
 from mmcopt.linalg import one_thread
@@ -82,7 +82,7 @@ def spectral_labels(f: Any, rng: np.random.Generator) -> Ints:
     """
     from scipy.sparse.linalg import LinearOperator, eigsh
 
-    lq, k = f.offer(LabelQuadratic), f.n_clusters
+    lq, k = f.offer(LabelProblem), f.n_clusters
     if lq is None:
         vectors = f.embedding()
         if vectors is None:
@@ -107,7 +107,9 @@ def spectral_labels(f: Any, rng: np.random.Generator) -> Ints:
 
 def relaxed_labels(f: Any) -> Ints:
     """Labels rounded from the semidefinite relaxation without cuts."""
-    if f.offer(LabelQuadratic) is not None:
+    if f.offer(LabelRatio) is not None:
+        relaxed = f.relax("peng-wei")
+    elif f.offer(LabelQuadratic) is not None:
         relaxed = f.relax("sdp" if f.n_clusters == 2 else "partition")
     else:
         relaxed = f.relax("lifted" if f.offer(LiftedMargin) is not None else "mkc")

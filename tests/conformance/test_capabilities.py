@@ -7,14 +7,14 @@ import pytest
 from oracle import GOOD, PROBLEMS, label_problems, optimum
 
 from mmcopt.bounds import certificates
-from mmcopt.capabilities import LabelQuadratic
+from mmcopt.capabilities import LabelProblem, LabelQuadratic
 from mmcopt.errors import InfeasibleError
 
 
 @label_problems()
-def test_label_quadratic_is_the_objective_at_every_point(problem):
+def test_the_offer_is_the_objective_at_every_point(problem):
     f, rng = PROBLEMS[problem], np.random.default_rng(1)
-    lq = f.offer(LabelQuadratic)
+    lq = f.offer(LabelProblem)
     for _ in range(20):
         point = lq.expand(rng.integers(lq.k, size=lq.n))
         value = f.objective(point)
@@ -28,6 +28,8 @@ def test_label_quadratic_is_the_objective_at_every_point(problem):
 def test_move_scores_are_differences_of_objectives(problem):
     f, rng = PROBLEMS[problem], np.random.default_rng(2)
     lq = f.offer(LabelQuadratic)
+    if lq is None:
+        pytest.skip("a move changes the sizes that it divides by")
     W = lq.matrix.dense()
     for _ in range(10):
         c = rng.integers(lq.k, size=lq.n)
@@ -43,7 +45,7 @@ def test_move_scores_are_differences_of_objectives(problem):
 @label_problems()
 def test_contraction_is_the_same_problem_on_fewer_labels(problem):
     f, rng = PROBLEMS[problem], np.random.default_rng(3)
-    lq = f.offer(LabelQuadratic)
+    lq = f.offer(LabelProblem)
     for _ in range(10):
         groups = np.unique(rng.integers(lq.n, size=lq.n), return_inverse=True)[1]
         try:
@@ -60,7 +62,7 @@ def test_contraction_is_the_same_problem_on_fewer_labels(problem):
 @label_problems()
 def test_random_labels_and_repair_are_feasible(problem):
     f, rng = PROBLEMS[problem], np.random.default_rng(4)
-    lq = f.offer(LabelQuadratic)
+    lq = f.offer(LabelProblem)
     seen = set()
     for _ in range(30):
         c = lq.random_labels(rng)
@@ -77,7 +79,7 @@ def test_random_labels_and_repair_are_feasible(problem):
 @label_problems()
 def test_decision_values_have_a_column_a_cluster(problem):
     f = PROBLEMS[problem]
-    lq = f.offer(LabelQuadratic)
+    lq = f.offer(LabelProblem)
     scores = f.decision_function(lq.expand(lq.random_labels(np.random.default_rng(0))), f.X)
     assert scores.shape == (f.n, f.n_clusters) and np.isfinite(scores).all()
 

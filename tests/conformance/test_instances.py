@@ -27,7 +27,7 @@ from oracle import (
 
 import mmcopt as mm
 from mmcopt.bounds import certificates, enumeration
-from mmcopt.capabilities import LabelQuadratic
+from mmcopt.capabilities import LabelProblem, LabelQuadratic
 from mmcopt.constraints import Sizes
 from mmcopt.errors import InfeasibleError
 from mmcopt.formulations import (
@@ -70,7 +70,7 @@ def test_the_order_of_the_samples_does_not_matter(problem):
 @label_problems()
 def test_the_names_of_the_clusters_do_not_matter(problem):
     f, rng = PROBLEMS[problem], np.random.default_rng(9)
-    lq = f.offer(LabelQuadratic)
+    lq = f.offer(LabelProblem)
     for _ in range(10):
         c = lq.expand(rng.integers(lq.k, size=lq.n))
         renamed = rng.permutation(lq.k)[c]

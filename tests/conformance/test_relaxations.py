@@ -19,7 +19,7 @@ from oracle import (
 )
 
 import mmcopt as mm
-from mmcopt.capabilities import Bounded, ConvexProgram, LabelQuadratic
+from mmcopt.capabilities import Bounded, ConvexProgram, LabelProblem, LabelQuadratic, LabelRatio
 from mmcopt.modeling.result import Status
 
 
@@ -49,10 +49,10 @@ def test_own_bounds_hold_for_any_dual_point(problem):
 
 @pytest.mark.parametrize("problem", [
     pytest.param(p, marks=pytest.mark.slow if p in LATER else ()) for p in RELAXATIONS
-    if PROBLEMS[p].of is LabelQuadratic])
+    if PROBLEMS[p].of in (LabelQuadratic, LabelRatio)])
 def test_labels_are_points_of_the_relaxation(problem):
     f, rng = PROBLEMS[problem], np.random.default_rng(13)
-    lq = f.problem.offer(LabelQuadratic)
+    lq = f.problem.offer(LabelProblem)
     for _ in range(10):
         c = lq.expand(lq.random_labels(rng))
         point = f.from_labels(c)
@@ -72,7 +72,7 @@ def test_the_fast_path_equals_the_literal_cvxpy_problem(problem):
         assert program.size_metrics.num_scalar_variables < 3 * (f.n + 1)**2
         return
     if problem in LABEL_PROBLEMS:
-        lq = f.offer(LabelQuadratic)
+        lq = f.offer(LabelProblem)
         labels = lq.expand(lq.random_labels(np.random.default_rng(7)))
         value = f.objective(labels)
     elif problem in CLUSTERINGS:
@@ -104,7 +104,7 @@ def test_the_literal_mixed_integer_problem_allows_the_same_labels(problem):
     literal = f.reference()
     Z = next(v for v in literal.variables() if v.name() == "Z")
     assert Z.attributes["boolean"] is True
-    lq, seen = f.offer(LabelQuadratic), set()
+    lq, seen = f.offer(LabelProblem), set()
     for i in range(40):
         c = lq.random_labels(rng) if i % 2 else rng.integers(lq.k, size=lq.n)
         point = lq.expand(c)

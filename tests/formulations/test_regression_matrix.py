@@ -188,6 +188,6 @@ def test_the_trivial_bound_is_rounded_down():
 def test_all_label_problems_carry_their_rounding():
     for cls in LabelRegression.__subclasses__():
         for f in cls.examples():
-            lq = f.offer(mm.capabilities.LabelQuadratic)
+            lq = f.offer(mm.capabilities.LabelProblem)
             share, part = lq.rounding()
             assert 0.0 < share < 1e-9 and 0.0 < part < 1e-9 and lq.safe(1.0) < 1.0

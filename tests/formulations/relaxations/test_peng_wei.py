@@ -8,7 +8,7 @@ import pytest
 from relaxed import program, solved
 
 import mmcopt as mm
-from mmcopt.capabilities import Bounded, LabelQuadratic
+from mmcopt.capabilities import Bounded, LabelProblem, LabelQuadratic
 from mmcopt.errors import IncompatibleError
 from mmcopt.formulations import Diffrac, LeastSquares
 from mmcopt.formulations.relaxations import PengWei
@@ -21,9 +21,10 @@ X = np.random.default_rng(0).standard_normal((10, 2))
 
 @functools.cache
 def optimum(r):
-    """Smallest k-means cost of all labels; sizes and links of the problem do not count."""
-    return min(r.kmeans_cost(np.array(c))
-               for c in itertools.product(range(r.n_clusters), repeat=r.n - 1) for c in [(0, *c)])
+    """Smallest k-means cost of all labels; sizes and links count where it bounds the problem."""
+    labels = map(np.array, itertools.product(range(r.n_clusters), repeat=r.n))
+    return min(r.kmeans_cost(c) for c in labels
+               if (r.problem.violation(c) == 0.0 if r.bounds_problem else c[0] == 0))
 
 
 def test_the_cost_is_the_sum_of_squared_distances_to_the_means():
@@ -74,7 +75,7 @@ def test_odd_duals_are_no_better():
 @CASES
 def test_labels_are_points_of_their_cost_and_are_recovered(r):
     f, rng = r.problem, np.random.default_rng(2)
-    lq = f.offer(LabelQuadratic)
+    lq = f.offer(LabelProblem)
     for _ in range(10):
         c = lq.expand(lq.random_labels(rng))
         point = r.from_labels(c)

@@ -7,7 +7,7 @@ import mmcopt as mm
 from mmcopt import capabilities, registry
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.errors import DataError
-from mmcopt.formulations import CPM3C, MKC, LeastSquares
+from mmcopt.formulations import CPM3C, MKC, KernelKMeans, LeastSquares
 from mmcopt.kernels import Gaussian, Linear
 from mmcopt.modeling import Formulation
 
@@ -19,6 +19,7 @@ LIFTED = ["gmmc", "lifted", "mmc", "joint", "lg", "xu-schuurmans"]
 OFFERS = [("LabelQuadratic", LeastSquares(X, 2), LABELS),
           ("LabelQuadratic", LeastSquares(X, 3, must_link=[(0, 4)]),
            [kind for kind in LABELS if not kind.startswith("sdp")]),
+          ("LabelRatio", KernelKMeans(X, 3, must_link=[(0, 4)]), ["peng-wei", "peng-wei+cuts"]),
           ("LiftedMargin", CPM3C(X, 2, beta=0.2), LIFTED),
           ("LiftedMargin", CPM3C(X, 3, beta=0.2, size_floor=0.8),
            ["gmmc", "lifted", "xu-schuurmans"]),

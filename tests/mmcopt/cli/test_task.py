@@ -18,7 +18,8 @@ from mmcopt.margins import Hinge, Logistic, SquaredHinge
 TWO = "gaussians:n=24,distance=8,seed=0"
 THREE = "blobs:n=36,k=3,sd=.3,seed=1"
 MOONS = "moons:n=120,noise=.05,seed=0"
-FAMILIES = ["CPM3C", "Diffrac", "Hypersphere", "LeastSquares", "MKC", "OneClassHinge"]
+FAMILIES = ["CPM3C", "Diffrac", "DiscriminativeKMeans", "Hypersphere", "KernelKMeans",
+            "LeastSquares", "MKC", "OneClassHinge"]
 DOMAINS = ["OneClassHinge", "Hypersphere"]
 
 

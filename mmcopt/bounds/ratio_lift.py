@@ -1,0 +1,204 @@
+"""The lifted k-means problem: a semidefinite program over X, and the bound that duals prove.
+
+Clusters of nodes of volumes m enter a size-normalised objective only through the matrix
+X = sum_h z_h z_h' / m'z_h, whose entries are one over the volume of a cluster for nodes that share
+it, and 0 otherwise. Peng and Wei (2007) put a positive semidefinite X >= 0 with Xm = e and
+<diag m, X> = k in its place. Its rows allow cuts: X_ij <= X_ii, and X_ij + X_il <= X_ii + X_jl.
+
+Solvers see the arrays of one `RatioLift` and nothing else; `RatioLift.lower` is the only formula of
+the bound.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mmcopt.capabilities import Capability, LabelRatio
+from mmcopt.errors import BackendError
+from mmcopt.linalg import UNIT, leading_pairs, proved_psd_shift
+from mmcopt.types import Floats, Ints
+
+Duals = dict[str, Any]
+DUALS = ("v", "N", "g", "cuts")  # by name
+NO_CUTS = np.empty((0, 3), dtype=np.int64)
+PAIR = -1  # in the place of the third node of a cut on two
+
+
+@dataclass(frozen=True, eq=False)
+class RatioLift(Capability):
+    """Minimise ``base - scale <W, X>`` over X psd, X >= 0, Xm = e, <diag m, X> = k; n nodes.
+
+    ``volumes`` holds m, all above 0. X_ij = 0 for the pairs ``apart``. When ``cuts``, all cuts
+    (i, j, l) belong to the program, X_ij + X_il <= X_ii + X_jl, or X_ij <= X_ii where l is -1;
+    solvers add those that are violated.
+    """
+
+    W: Floats
+    volumes: Floats
+    k: int
+    base: float
+    scale: float
+    apart: Ints
+    cuts: bool = False
+
+    @property
+    def n(self) -> int:
+        """Number of nodes."""
+        return int(self.W.shape[0])
+
+    @functools.cached_property
+    def root(self) -> Floats:
+        """About m^-1/2: where X is scaled by 1 / root on both sides its eigenvalues are in [0, 1].
+
+        They are for the X that labels give, whose k eigenvalues above 0 are 1, and as X >= 0 has
+        the positive eigenvector m^1/2 at 1 then, for all X of the program.
+        """
+        return np.asarray(1.0 / np.sqrt(self.volumes))
+
+    @functools.cached_property
+    def scaled(self) -> Floats:
+        """W scaled by ``root`` on both sides."""
+        return self.W * np.outer(self.root, self.root)
+
+    # ------------------------------------------------------------ values
+
+    def objective(self, X: Floats) -> float:
+        """The relaxed objective."""
+        return float(self.base - self.scale * np.sum(self.W * X))
+
+    def violation(self, X: Floats) -> float:
+        """Largest violation of a constraint by X, the smallest eigenvalue included."""
+        from mmcopt.compiled.ratio_cuts import most_violated
+
+        scaled = X / np.outer(self.root, self.root)
+        worst = [-float(np.linalg.eigvalsh(scaled)[0]), -float(X.min()),
+                 float(np.abs(X @ self.volumes - 1.0).max()),
+                 abs(float(self.volumes @ np.diagonal(X)) - self.k)]
+        if len(self.apart):
+            worst.append(float(np.abs(X[self.apart[:, 0], self.apart[:, 1]]).max()))
+        if self.cuts:  # relative to the entries of a cluster of one
+            worst.append(float(most_violated(np.ascontiguousarray(X))) * float(self.volumes.min()))
+        return max(0.0, *worst)
+
+    # ------------------------------------------------------------ the bound
+
+    def clean(self, duals: Duals) -> tuple[Floats, Floats, Floats, Ints]:
+        """v, N, g and the cuts, of the right shapes and signs; what is absent is zero."""
+        n = self.n
+        v = np.asarray(duals.get("v", np.zeros(n)), dtype=np.float64)
+        N = np.asarray(duals.get("N", np.zeros((n, n))), dtype=np.float64)
+        cuts = np.asarray(duals.get("cuts", NO_CUTS))
+        if not cuts.size:
+            cuts = NO_CUTS
+        g = np.asarray(duals.get("g", np.zeros(len(cuts))), dtype=np.float64)
+        if v.shape != (n,) or N.shape != (n, n):
+            raise ValueError(f"duals v and N must have shapes ({n},) and ({n}, {n}), "
+                             f"got {v.shape} and {N.shape}")
+        if cuts.dtype.kind != "i" or cuts.ndim != 2 or cuts.shape[1] != 3 \
+                or g.shape != (len(cuts),):
+            raise ValueError("cuts must be rows of three whole numbers, with one dual g for each")
+        i, j, h = cuts.T
+        if cuts.size and (cuts[:, :2].min() < 0 or h.min() < PAIR or cuts.max() >= n
+                          or (i == j).any() or (i == h).any() or (j == h).any()):
+            raise ValueError("a cut is malformed")
+        v, N, g = (np.nan_to_num(a, nan=0.0, posinf=0.0, neginf=0.0) for a in (v, N, g))
+        a, b = self.apart.T
+        free = N[a, b] + N[b, a]
+        N = np.maximum(N, 0.0)
+        N = N / 2 + N.T / 2
+        N[a, b] = N[b, a] = free / 2
+        return v, N, np.maximum(g, 0.0), cuts.astype(np.int64)
+
+    @np.errstate(over="ignore", invalid="ignore")  # forged duals may be huge
+    def lower(self, duals: Duals) -> float:
+        """A lower bound on the objective of all labels, proved, for any duals whatever.
+
+        With S = W - vm' - mv' + N - sum g_c A_c, where cut c is <A_c, X> <= 0,
+        <W, X> <= 2 e'v + <S, X>, and <S, X> is at most the sum of the k largest eigenvalues of S
+        scaled by ``root``. That sum is at most k t + tr Z for all t and psd Z for which t I + Z - S
+        is psd, which a Cholesky factorisation proves. Rounding of S, Z, ``root`` and sums is added.
+        """
+        v, N, g, cuts = self.clean(duals)
+        S, size = self._slack(v, N, g, cuts)
+        if not (math.isfinite(size) and np.isfinite(S).all()):
+            return -math.inf
+        n, k = self.n, min(self.k, self.n)
+        try:
+            w, V = leading_pairs(S, k)
+            t = float(w[0])
+            F = V * np.sqrt(np.maximum(w - t, 0.0))
+            Z = F @ F.T
+            size += (k + 4) * UNIT * float((np.abs(F) @ np.abs(F).sum(axis=0)).max())
+            size += 4 * UNIT * (abs(t) + float(np.abs(S).sum(axis=1).max()))
+            Z -= S
+            Z[np.diag_indices(n)] += t
+            shift = proved_psd_shift(Z, 0.0)
+        except (BackendError, np.linalg.LinAlgError):
+            return -math.inf
+        parts = [2 * math.fsum(v), k * t, math.fsum(np.square(F).sum(axis=0)), k * (shift + size)]
+        margin = 4 * (k + n + 4) * UNIT * sum(map(abs, parts))
+        upper = math.fsum(parts) + margin
+        # Sums over W where nodes were merged, and those of the last line.
+        margin = 2 * (n + 8) * UNIT * float(np.abs(self.scaled).sum()) + 8 * UNIT * abs(upper)
+        bound = self.base - self.scale * (upper + margin) - 8 * UNIT * abs(self.base)
+        return float(bound) if math.isfinite(bound) else -math.inf
+
+    def _slack(self, v: Floats, N: Floats, g: Floats, cuts: Ints) -> tuple[Floats, float]:
+        """S scaled by ``root``, and a bound on the spectral norm of its rounding error."""
+        n, r = self.n, self.root
+        vm = np.outer(v, self.volumes)
+        S = self.W - (vm + vm.T) + N
+        vm = np.abs(vm)
+        size = np.abs(self.W) + (vm + vm.T) + np.abs(N)
+        terms = 12
+        if len(cuts):
+            i, j, coef = entries(cuts)
+            weights = 0.5 * coef * np.tile(g, 4)
+            flat = i * n + j
+            for to, what in ((S, -weights), (size, np.abs(weights))):
+                added = np.bincount(flat, weights=what, minlength=n * n).reshape(n, n)
+                to += added + added.T
+            terms += 2 * int(np.bincount(flat).max())
+        outer = np.outer(r, r)
+        return S * outer, float(terms * UNIT * (size * outer).sum(axis=1).max())
+
+
+def ratio_lift(ratio: LabelRatio) -> RatioLift:
+    """The lift of a size-normalised problem; nodes of different known labels are apart.
+
+    Bounds on sizes are left out.
+    """
+    held = np.flatnonzero(ratio.fixed >= 0)
+    a, b = np.triu_indices(held.size, 1)
+    unlike = np.column_stack([held[a], held[b]])
+    unlike = unlike[ratio.fixed[unlike[:, 0]] != ratio.fixed[unlike[:, 1]]]
+    apart = np.unique(np.sort(np.concatenate([ratio.apart, unlike]), axis=1), axis=0)
+    W = np.asarray(ratio.matrix.dense(), dtype=np.float64)
+    return RatioLift(W, ratio.volumes, ratio.k, ratio.constant, ratio.scale, apart)
+
+
+def entries(cuts: Ints) -> tuple[Ints, Ints, Floats]:
+    """Where the matrices of cuts are not zero: all first entries, all second ones and so on.
+
+    A cut on two nodes has its missing entries at (i, i), with coefficient 0.
+    """
+    i, j, h = cuts.T
+    three = h != PAIR
+    one, third, second = np.ones(len(cuts)), np.where(three, h, i), np.where(three, j, i)
+    return (np.concatenate([i, i, i, second]), np.concatenate([j, third, i, third]),
+            np.concatenate([one, 1.0 * three, -one, -1.0 * three]))
+
+
+def violated(lift: RatioLift, X: Floats, most: int, least: float) -> Ints:
+    """Up to ``most`` cuts that X violates by more than ``least``, the most violated first."""
+    from mmcopt.compiled.ratio_cuts import collect
+
+    room = 4 * most + 16
+    out, by = np.empty((room, 3), dtype=np.int64), np.empty(room)
+    found = collect(np.ascontiguousarray(X, dtype=np.float64), least, most, out, by)
+    return out[np.argsort(-by[:found], kind="stable")[:most]]

@@ -1,0 +1,198 @@
+"""Compiled loops of k-means and its kin: single moves and swaps with the exact change.
+
+All MAXIMISE the association A(c) = sum_h q_h / V_h, q_h = z_h' W z_h and V_h = v'z_h. There are two
+forms of the state beside the labels c (n,), the volumes V (k,) and the sizes (k,), all updated in
+place. By W (n, n): the caches G (k, n), G[h] = W z_h, and q (k,). By vectors x (n, r) of the nodes,
+W_ij = v_i v_j x_i'x_j: the means M (k, r) of the clusters and their squared lengths; there the
+change is in squared distances, v V_a / (V_a - v) d_a - v V_d / (V_d + v) d_d for j from a to d.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mmcopt.compiled.loops import INNER, compiled
+
+F = Any  # float64 array
+N = Any  # int64 array
+loop = compiled()
+inner = compiled(**INNER)
+quick = compiled(fastmath=True, **INNER)
+
+
+@inner
+def _may_leave(c: N, sizes: N, rules: Any, j: int) -> bool:
+    """Tell whether the rules let j leave its cluster."""
+    return rules.fixed[j] < 0 and sizes[c[j]] - rules.weights[j] >= rules.low[c[j]]
+
+
+@inner
+def _meets(c: N, rules: Any, j: int, d: int) -> int:
+    """Count the nodes of cluster d that must be kept apart from j."""
+    count = 0
+    for p in range(rules.aptr[j], rules.aptr[j + 1]):
+        count += c[rules.aidx[p]] == d
+    return count
+
+
+@inner
+def _may_enter(c: N, sizes: N, rules: Any, j: int, d: int) -> bool:
+    """Tell whether the rules let j into cluster d."""
+    if sizes[d] + rules.weights[j] > rules.high[d]:
+        return False
+    return rules.plain == 1 or _meets(c, rules, j, d) == 0
+
+
+@inner
+def _relabel(c: N, sizes: N, V: F, v: F, rules: Any, j: int, d: int) -> None:
+    """Give j the label d."""
+    a = c[j]
+    sizes[a] -= rules.weights[j]
+    sizes[d] += rules.weights[j]
+    V[a] -= v[j]
+    V[d] += v[j]
+    c[j] = d
+
+
+# ---------------------------------------------------------------- by W
+
+
+@loop
+def squares(c: N, G: F) -> F:
+    """The entries of W within each cluster, summed, from the caches."""
+    q = np.zeros(G.shape[0])
+    for j in range(c.size):
+        q[c[j]] += G[c[j], j]
+    return q
+
+
+@inner
+def _move(W: F, c: N, G: F, q: F, sizes: N, V: F, v: F, rules: Any, j: int, d: int) -> None:
+    a, row = c[j], W[j]
+    q[a] += row[j] - 2.0 * G[a, j]
+    q[d] += row[j] + 2.0 * G[d, j]
+    loser, winner = G[a], G[d]
+    for i in range(row.size):
+        loser[i] -= row[i]
+    for i in range(row.size):
+        winner[i] += row[i]
+    _relabel(c, sizes, V, v, rules, j, d)
+
+
+@loop
+def matrix_moves(W: F, c: N, G: F, q: F, sizes: N, V: F, v: F, rules: Any, tol: float) -> float:
+    """One pass: each node to its best cluster, where that gains more than ``tol``."""
+    total = 0.0
+    for j in range(c.size):
+        a = c[j]
+        if not _may_leave(c, sizes, rules, j) or V[a] - v[j] <= 0.0:
+            continue
+        left = (q[a] - 2.0 * G[a, j] + W[j, j]) / (V[a] - v[j]) - q[a] / V[a]
+        best, to = tol, -1
+        for d in range(V.size):
+            if d == a:
+                continue
+            gain = left + (q[d] + 2.0 * G[d, j] + W[j, j]) / (V[d] + v[j]) - q[d] / V[d]
+            if gain > best and _may_enter(c, sizes, rules, j, d):
+                best, to = gain, d
+        if to >= 0:
+            _move(W, c, G, q, sizes, V, v, rules, j, to)
+            total += best
+    return total
+
+
+@inner
+def _may_swap(c: N, sizes: N, rules: Any, i: int, j: int) -> bool:
+    """Tell whether the rules let i and j, in different clusters, change places."""
+    a, d, w = c[i], c[j], rules.weights[i] - rules.weights[j]
+    if rules.fixed[i] >= 0 or rules.fixed[j] >= 0:
+        return False
+    if sizes[a] - w < rules.low[a] or sizes[a] - w > rules.high[a]:
+        return False
+    if sizes[d] + w < rules.low[d] or sizes[d] + w > rules.high[d]:
+        return False
+    linked = 0
+    for p in range(rules.aptr[i], rules.aptr[i + 1]):
+        linked += rules.aidx[p] == j
+    return _meets(c, rules, i, d) == linked and _meets(c, rules, j, a) == linked
+
+
+@loop
+def matrix_swaps(W: F, c: N, G: F, q: F, sizes: N, V: F, v: F, rules: Any, tol: float,
+                 first: int, last: int) -> float:
+    """Nodes first..last change places with whichever node gains most, where that is above tol."""
+    total = 0.0
+    for i in range(first, last):
+        a, best, other = c[i], tol, -1
+        for j in range(c.size):
+            d = c[j]
+            if d == a:
+                continue
+            Va, Vd = V[a] - v[i] + v[j], V[d] + v[i] - v[j]
+            apart = W[i, i] + W[j, j] - 2.0 * W[i, j]
+            qa = q[a] + apart + 2.0 * (G[a, j] - G[a, i])
+            qd = q[d] + apart + 2.0 * (G[d, i] - G[d, j])
+            gain = qa / Va - q[a] / V[a] + qd / Vd - q[d] / V[d]
+            if gain > best and _may_swap(c, sizes, rules, i, j):
+                best, other = gain, j
+        if other >= 0:
+            d = c[other]
+            _move(W, c, G, q, sizes, V, v, rules, i, d)
+            _move(W, c, G, q, sizes, V, v, rules, other, a)
+            total += best
+    return total
+
+
+# ---------------------------------------------------------------- by vectors
+
+
+@quick
+def _distance(x: F, m: F) -> float:
+    """The squared distance of two vectors."""
+    total = 0.0
+    for t in range(x.size):
+        total += (x[t] - m[t]) * (x[t] - m[t])
+    return total
+
+
+@quick
+def _pull(m: F, x: F, share: float) -> None:
+    """Draw a mean to a vector by a share of the way, or away from it."""
+    for t in range(x.size):
+        m[t] += share * (x[t] - m[t])
+
+
+@loop
+def vector_moves(X: F, first: int, D: F, c: N, M: F, sizes: N, V: F, v: F, rules: Any,
+                 tol: float) -> float:
+    """Move some nodes, from ``first`` on, to their best clusters.
+
+    ``D`` has their squared distances to all means as they were before: it tells which to look at.
+    """
+    total = 0.0
+    for i in range(D.shape[0]):
+        j = first + i
+        a = c[j]
+        if not _may_leave(c, sizes, rules, j) or V[a] - v[j] <= 0.0:
+            continue
+        here, promising = D[i, a] * V[a] / (V[a] - v[j]), False
+        for d in range(V.size):
+            promising |= d != a and D[i, d] * V[d] / (V[d] + v[j]) < here
+        if not promising:
+            continue
+        x = X[j]
+        here = v[j] * V[a] / (V[a] - v[j]) * _distance(x, M[a])
+        best, to = tol, -1
+        for d in range(V.size):
+            if d != a:
+                gain = here - v[j] * V[d] / (V[d] + v[j]) * _distance(x, M[d])
+                if gain > best and _may_enter(c, sizes, rules, j, d):
+                    best, to = gain, d
+        if to >= 0:
+            _pull(M[a], x, -v[j] / (V[a] - v[j]))
+            _pull(M[to], x, v[j] / (V[to] + v[j]))
+            _relabel(c, sizes, V, v, rules, j, to)
+            total += best
+    return total
