@@ -5,10 +5,12 @@ collecting them here as well would import every module twice and fill the regist
 """
 
 import os
+import random
 import signal
 import sys
 import time
 
+import numpy as np
 import pytest
 
 collect_ignore = ["build", "formulations", "solvers"]
@@ -32,6 +34,17 @@ def _cpu_seconds():
 def _ctrl_c():
     """Let Ctrl-C interrupt, also where the run was begun with `&` by a script, which ignores it."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def _same_draws(monkeypatch):
+    """Draw the same in every run, also without a seed: a test must not depend on luck.
+
+    Each jitter of tests/robust.py draws something else.
+    """
+    seed = int(os.environ.get("MMCOPT_TEST_JITTER") or 0)
+    np.random.seed(seed)  # noqa: NPY002  (scikit-learn's default)
+    monkeypatch.setattr(np.random.bit_generator, "randbits", random.Random(seed).getrandbits)
 
 
 @pytest.fixture(autouse=True)
