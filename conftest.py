@@ -18,6 +18,23 @@ collect_ignore = ["build", "formulations", "solvers"]
 os.environ.setdefault("MPLBACKEND", "Agg")  # no window, also in the processes that tests start
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Give a process whole files, as `--dist loadfile` does, and the conformance tests to one.
+
+    They share optima that take long to find, each found once in a process.
+    """
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            return "conformance" if "tests/conformance/" in nodeid else super()._split_scope(nodeid)
+
+    return Scheduling(config, log)
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _cpu_seconds():
     """Count time limits in CPU seconds: a test must not depend on what else the machine does.

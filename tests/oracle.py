@@ -109,7 +109,6 @@ def solved(problem, solver, seed):
         return mm.solve(PROBLEMS[problem], TIGHT.get(solver, solver), seed=seed)
 
 
-@functools.cache
 def optimum(problem):
     """Smallest objective of a label problem, by the formulation's own objective and violation.
 
@@ -117,15 +116,22 @@ def optimum(problem):
     smallest cost of that over all labels, which need not meet the constraints.
     """
     f = PROBLEMS[problem]
-    points = (np.array(c) for c in itertools.product(range(f.n_clusters), repeat=f.n))
     if isinstance(f, Relaxation) and not f.bounds_problem:
-        return min(f.kmeans_cost(c) for c in points if c[0] == 0)
+        return min(f.kmeans_cost(c) for c in all_labels(f) if c[0] == 0)
     f = f.problem if isinstance(f, Relaxation) else f
-    lq = f.offer(LabelProblem)
-    if lq is None:
-        return least_of(f)
-    values = [lq.value(lq.reduce(c)) for c in points if f.violation(c) == 0.0]
-    return min(values)
+    return least_of(f) if f.offer(LabelProblem) is None else least_value(f)
+
+
+def all_labels(f):
+    return (np.array(c) for c in itertools.product(range(f.n_clusters), repeat=f.n))
+
+
+def least_value(f, known={}):  # noqa: B006  (several relaxations are of one problem)
+    if f.fingerprint not in known:
+        lq = f.offer(LabelProblem)
+        known[f.fingerprint] = min(lq.value(lq.reduce(c)) for c in all_labels(f)
+                                   if f.violation(c) == 0.0)
+    return known[f.fingerprint]
 
 
 @functools.cache

@@ -154,7 +154,8 @@ def ascend_master(Q: F, b: F, capped: int, a: F, tol: float, limit: int) -> int:
                 is_free[free[who]] = False
             used = a[:capped].sum()
             if used > 1.0:
-                a[:capped] /= used
+                for i in range(capped):
+                    a[i] /= used
                 used = 1.0
             continue
         price = g[pivot] if tight else 0.0
@@ -288,7 +289,7 @@ def fill_classes(T: F, least: int, y: F) -> None:
     move, from classes that have some to spare: a greedy repair, not always the best labels.
     """
     n, k = T.shape
-    count = np.zeros(k, np.int64)
+    count = np.zeros(k)  # as numbers like the losses, so that one sorting is compiled
     for i in range(n):
         count[y[i]] += 1
     if count.min() >= least:

@@ -198,7 +198,8 @@ def gaussian_rounds(X: F, gamma: float, picks: N, C: float, theta: float, counts
             counts[i] += 1
             if place[i] < 0:
                 place[i] = held
-                ST[:, held] = X[i]
+                for q in range(X.shape[1]):
+                    ST[q, held] = X[i, q]
                 memory[2] = held + 1
             raw[place[i]] += 1.0
         if memory[3] == 1.0:
@@ -264,7 +265,8 @@ def budgeted_rounds(X: F, gamma: float, C: float, ST: F, raw: F, memory: F) -> N
             if at < held:
                 raw[at] += 1.0
             else:
-                ST[:, held] = X[r]
+                for q in range(X.shape[1]):
+                    ST[q, held] = X[r, q]
                 raw[held] = 1.0
                 held += 1
             if held == room:

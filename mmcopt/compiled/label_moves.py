@@ -59,6 +59,14 @@ def _copy(source: F, target: F) -> None:
         target[j] = source[j]
 
 
+@inner
+def _carry(S: F, a: int, d: int, x: F) -> None:
+    """Take a point from one row of sums to another; `+=` of arrays compiles such a message, too."""
+    for j in range(x.size):
+        S[a, j] -= x[j]
+        S[d, j] += x[j]
+
+
 @loop
 def caches(W: F, c: N, k: int) -> F:
     """G with G[h] = W z_h: the rows of W summed by label, O(n^2)."""
@@ -714,13 +722,14 @@ def evolve_factor(
         m = _mutate(c, sizes, rules, max(1, c.size // (g + 1)), deck, spots, old, rng)
         gain, D[:] = 0.0, 0
         for q in range(m):
-            D[old[q]] -= Psi[spots[q]]
-            D[c[spots[q]]] += Psi[spots[q]]
+            _carry(D, old[q], c[spots[q]], Psi[spots[q]])
         for h in range(sizes.size):
             gain += 2.0 * _dot(D[h], S[h]) + _dot(D[h], D[h])
         if gain >= 0.0:
             total += gain
-            S += D
+            for h in range(sizes.size):
+                for p in range(S.shape[1]):
+                    S[h, p] += D[h, p]
         for q in range(m if gain < 0.0 else 0):
             _label(c, sizes, rules, spots[q], old[q])
     return total
@@ -742,8 +751,7 @@ def factor_sweep(Psi: F, c: N, S: F, sizes: N, rules: Rules, order: N) -> float:
                 best, to = gain, d
         if to >= 0:
             total += best
-            S[a] -= x
-            S[to] += x
+            _carry(S, a, to, x)
             sizes[a] -= rules.weights[j]
             sizes[to] += rules.weights[j]
             c[j] = to
@@ -780,7 +788,6 @@ def factor_anneal(
                 r -= p
         if d != a:
             total += 2.0 * (u[d] - stay)
-            S[a] -= x
-            S[d] += x
+            _carry(S, a, d, x)
             _label(c, sizes, rules, j, d)
     return float(total)

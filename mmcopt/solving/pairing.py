@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any
 
 from mmcopt.errors import IncompatibleError, ParameterError
@@ -96,12 +97,17 @@ def fits(thing: Any) -> Fits:
     if isinstance(thing, Solver) or (isinstance(thing, type) and issubclass(thing, Solver)):
         refuses = functools.partial(refusal, thing) if isinstance(thing, Solver) \
             else functools.partial(_default_refusal, thing)
-        out = Fits()
-        for name, cls in formulations().items():
-            reasons = [refuses(f) for f in cls.examples()]
-            out[name] = None if None in reasons else (reasons[0] if reasons else "no examples")
-        return out
+        return _over_examples(refuses, {n: cls.examples() for n, cls in formulations().items()})
     return Fits({name: _default_refusal(cls, thing) for name, cls in solvers().items()})
+
+
+def _over_examples(refuses: Callable[[Any], str | None], examples: dict[str, Any]) -> Fits:
+    """What some solver says of each formulation: that it fits, if it fits one of its examples."""
+    out = Fits()
+    for name, problems in examples.items():
+        reasons = [refuses(f) for f in problems]
+        out[name] = None if None in reasons else (reasons[0] if reasons else "no examples")
+    return out
 
 
 def pairing_table() -> str:
@@ -109,7 +115,9 @@ def pairing_table() -> str:
 
     The solver that is used where none is named stands first. Relaxations follow problems.
     """
-    partners = {name: fits(cls) for name, cls in solvers().items()}
+    examples = {name: cls.examples() for name, cls in formulations().items()}
+    partners = {name: _over_examples(functools.partial(_default_refusal, cls), examples)
+                for name, cls in solvers().items()}
     rows = ["| formulation | solvers |", "|---|---|"]
     for name, cls in sorted(formulations().items(), key=lambda item: bool(_kind(item[1]))):
         fit = [solver for solver, found in partners.items() if found[name] is None]
@@ -128,13 +136,14 @@ def capability_table() -> str:
     """
     lifted = relaxations()
     needs = {name: cls.needs for name, cls in solvers().items()}
+    examples = {name: cls.examples() for name, cls in formulations().items()}
     kinds = {kind for needed in needs.values() for kind in needed} | {
         cls.of for cls in lifted.values()}
     rows = ["| capability | offered by | solvers that need it | relaxations of it |",
             "|---|---|---|---|"]
     for kind in sorted(kinds, key=lambda kind: kind.__name__):
-        offered = [name for name, cls in formulations().items()
-                   if any(f.offer(kind) is not None for f in cls.examples())]
+        offered = [name for name, problems in examples.items()
+                   if any(f.offer(kind) is not None for f in problems)]
         columns = (offered, [name for name, needed in needs.items() if kind in needed],
                    [name for name, cls in lifted.items() if cls.of is kind])
         rows.append(f"| `{kind.__name__}` | " + " | ".join(

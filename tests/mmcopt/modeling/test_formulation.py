@@ -249,7 +249,6 @@ class _Asks(_Graph):
 @pytest.mark.filterwarnings("ignore:.*(lost all samples|has collapsed)")
 @pytest.mark.parametrize("name", registry.formulations())
 def test_a_problem_goes_with_the_last_that_holds_it(name):
-    gc.collect()
     gc.disable()  # matrices must not wait for it
     try:
         f = registry.formulation(name).examples()[0]
