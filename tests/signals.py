@@ -34,6 +34,11 @@ DATA = {
     "plain": "LeastSquares(X, 2).relax('sdp')",
     "partition": "LeastSquares(X[:40], 3).relax('partition+cuts')",
     "lifted": "CPM3C(X, 2, beta=0.05).relax('lifted')",
+    "joint": "CPM3C(X[:40], 2, beta=0.1).relax('joint')",
+    "hull": "CPM3C(X[:40], 2, beta=0.1).relax('lg')",
+    "weights": "MKC(X[:60], 2, C=10.0).relax('mkc')",
+    "centres": "KernelKMeans(X, 3)", "ratios": "DiscriminativeKMeans(X, 3)",
+    "centred": "KernelKMeans(X[:60], 4).relax('peng-wei+cuts')",
 }
 SOLVERS = [
     ("labels", s) for s in ("Memetic", "Tabu", "Annealing", "Shaking", "Continuation",
@@ -46,7 +51,10 @@ SOLVERS = [
      ("kernels", "KernelTree"), ("kernels", "CuttingPlane"), ("domain", "DualCoordinate"),
      ("domain", "SGD"), ("domain", "CuttingPlane"), ("sphere", "Libsvm"),
      ("sdp", "RegularizedDual"), ("plain", "InteriorPoint"), ("plain", "LowRank"), ("sdp", "Conic"),
-     ("partition", "RegularizedDual"), ("lifted", "MarginBarrier")]
+     ("partition", "RegularizedDual"), ("lifted", "MarginBarrier"),
+     ("centres", "Memetic"), ("centres", "Hartigan"), ("centres", "Lloyd"), ("ratios", "Memetic"),
+     ("centred", "Splitting"), ("joint", "JointDual"),
+     ("hull", "LabelGeneration"), ("weights", "KernelBarrier")]
 HEAD = """
 import json, sys, warnings
 import numpy as np
@@ -107,7 +115,7 @@ def interruptible(rng, folder):
         data, solver = rng.choice(SOLVERS)
         return f"solve {data} {solver}", python(solve_script(data, solver, ", restarts=500")), False
     if kind == "certify":
-        data = rng.choice(["two", "labels", "margins", "kernels", "classes"])
+        data = rng.choice(["two", "labels", "margins", "kernels", "classes", "centres"])
         return f"certify {data}", python(certify_script(data)), False
     if kind == "compare":
         return "compare", python(compare_script(f", n_jobs={rng.choice([1, 2])}")), False
