@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import heapq
 import math
 from dataclasses import dataclass, field
@@ -22,21 +21,19 @@ from mmcopt.bounds.decision_tree import (
     lift_of,
 )
 from mmcopt.bounds.label_lift import Duals, Lift
-from mmcopt.bounds.labels_from_matrix import rounded
-from mmcopt.capabilities import Capability, LabelQuadratic
+from mmcopt.bounds.ratio_lift import RatioLift
+from mmcopt.capabilities import Capability, LabelProblem
 from mmcopt.checks import hyper, integer, real, require_memory
 from mmcopt.errors import InfeasibleError
 from mmcopt.modeling.result import Certificate, Status
 from mmcopt.solvers.memetic import Memetic
-from mmcopt.solvers.regularized_dual import RegularizedDual
+from mmcopt.solvers.tree_nodes import nodes_of
 from mmcopt.solving import Progress, Proved, Run, Solver, out_of_time, run
 from mmcopt.solving.label_search import start_labels
 from mmcopt.solving.states import within
 from mmcopt.types import Ints
 
 CHUNK = 4  # steps of the inner solver in a step of this one
-JUDGED_ALPHA = 4e-3  # factor of the first alpha from which the root may be judged
-LATER = 0.02  # factor of the first alpha at nodes that begin at their parent's duals
 
 
 @dataclass
@@ -50,9 +47,9 @@ class _Active:
     whole: Any = None
     duals: Duals = field(default_factory=dict)
     state: Any = None
-    alpha: float = 0.0
+    first: float = 0.0  # precision
     proved: float = -math.inf
-    rounds: int = 0
+    gains: list[float] = field(default_factory=list)  # of each time the solver went on
     X: Any = None
 
 
@@ -70,11 +67,11 @@ class _Tree:
     children: dict[int, int] = field(default_factory=dict)  # the first of two neighbours
     closed: float = math.inf  # smallest bound of the leaves that are done
     active: _Active | None = None
-    starts: dict[int, tuple[Lift, Duals]] = field(default_factory=dict)
+    starts: dict[int, tuple[Lift | RatioLift, Duals]] = field(default_factory=dict)
 
     def restored(self, roots: Any) -> None:
         """Refuse a tree from a file that is none of this problem."""
-        lq = roots["LabelQuadratic"]
+        lq = roots["LabelProblem"]
         within("best", self.best, (lq.n,), 0, lq.k)
         within("pairs", np.array(self.pair), (len(self.parent), 2), 0, lq.n)
 
@@ -139,6 +136,9 @@ class BranchAndBound(Solver):
     memory grows with the number of leaves. Practical up to about 100 samples, and beyond that where
     the root nearly closes the gap.
 
+    On k-means and its kin the relaxation is that of Peng and Wei with cuts, by `Splitting`; its
+    root closes the gap more often, for some hundreds of samples.
+
     Examples
     --------
     >>> import mmcopt as mm
@@ -148,7 +148,7 @@ class BranchAndBound(Solver):
     ('CERTIFIED', True)
     """
 
-    needs: ClassVar[tuple[type[Capability], ...]] = (LabelQuadratic,)
+    needs: ClassVar[tuple[type[Capability], ...]] = (LabelProblem,)
 
     gap: float = hyper(1e-5, real(0), "relative gap below which a node is closed")
     enumerate: int = hyper(64, integer(1, 20_000), "labelings up to which a node is enumerated")
@@ -157,20 +157,20 @@ class BranchAndBound(Solver):
 
     def refuses(self, f: Any) -> str | None:
         reason = super().refuses(f)
-        if reason is None and not f.offer(LabelQuadratic).matrix.is_dense \
-                and f.offer(LabelQuadratic).n > 5000:
+        lq = f.offer(LabelProblem)
+        if reason is None and not lq.matrix.is_dense and lq.n > 5000:
             return "it needs all entries of W, and this W is held as a factor of many rows."
         return reason
 
     def prepare(self, f: Any) -> None:
-        lq = f.offer(LabelQuadratic)
+        lq = f.offer(LabelProblem)
         require_memory(8.0 * 40 * lq.n**2, f"branch and bound on {lq.n} samples",
                        "use mm.solve(problem) and its eigenvalue bound.")
         if lq.k > 1:
             Memetic().prepare(f)
 
     def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
-        lq = f.offer(LabelQuadratic)
+        lq = f.offer(LabelProblem)
         if isinstance(init, Proved):
             tree = _regrown(lq, start_labels(lq, init.point, rng), init.duals)
             return self._progress(lq, self._pruned(tree))
@@ -184,7 +184,7 @@ class BranchAndBound(Solver):
         return kind == "branch-and-bound"
 
     def step(self, f: Any, state: _Tree, rng: np.random.Generator) -> Progress:
-        lq = f.offer(LabelQuadratic)
+        lq = f.offer(LabelProblem)
         if state.active is None:
             bound, node = heapq.heappop(state.open)
             state.active = _Active(node, bound)
@@ -220,7 +220,7 @@ class BranchAndBound(Solver):
     def _cutoff(self, state: _Tree) -> float:
         return state.value - self.gap * abs(state.value)
 
-    def _work(self, lq: LabelQuadratic, state: _Tree, at: _Active,
+    def _work(self, lq: LabelProblem, state: _Tree, at: _Active,
               rng: np.random.Generator) -> None:
         """Begin a node, or go on with it: enumerate, bound, close or split it."""
         if at.lift is None:
@@ -234,69 +234,70 @@ class BranchAndBound(Solver):
                 state.prove(at.node, {})
                 state.active = None
                 return
-            at.whole = _spread(at.lift, at.small)
+            at.whole = at.lift.over(at.small.groups)
             above, given = state.starts.pop(at.node, (None, None))
             if above is not None and given:
                 at.duals = inherited(above, at.whole, given)
-        gain = self._bound(state, at, rng)
-        if at.rounds == 1:
+        self._bound(lq, state, at, rng)
+        if len(at.gains) == 1:
             self._improve(lq, state, at, rng)
         cutoff = self._cutoff(state)
         if at.bound >= cutoff:
             state.closed, state.active = min(state.closed, at.bound), None
             return
-        limit = self.root_rounds if at.node == 0 else self.node_rounds
-        slow = gain * (4 if at.node == 0 else 1) < 0.1 * (cutoff - at.bound)
-        if at.node == 0 and at.state is not None and at.state.alpha > JUDGED_ALPHA * at.alpha:
-            slow = False  # a large alpha says little about what the root can reach
-        if (slow or at.rounds >= limit) and not out_of_time():
+        root, kind = at.node == 0, nodes_of(lq)
+        share = 0.0 if at.state is None else kind.precision(at.state) / at.first
+        slow = kind.slow(at.gains, cutoff - at.bound, share, root)
+        limit = self.root_rounds if root else self.node_rounds
+        if (slow or len(at.gains) >= limit) and not out_of_time():
             self._improve(lq, state, at, rng)
-            pair = _undecided(at)
+            pair = _undecided(lq, at)
             if pair is not None:
+                if at.state is not None:
+                    at.duals = kind.handed(at.duals, at.X, at.state)
                 state.split(at, pair)
             elif enumeration.count_labelings(at.small) <= ENUMERATED:
                 self._enumerate(lq, state, at)
             else:
                 state.closed, state.active = min(state.closed, at.bound), None
 
-    def _enumerate(self, lq: LabelQuadratic, state: _Tree, at: _Active) -> None:
+    def _enumerate(self, lq: LabelProblem, state: _Tree, at: _Active) -> None:
         value, c = enumeration.minimum(at.small)
         if c is not None:
             self._adopt(lq, state, at.small.expand(c))
         state.prove(at.node, {"enumerated": np.array(1)})
         state.closed, state.active = min(state.closed, value), None
 
-    def _bound(self, state: _Tree, at: _Active, rng: np.random.Generator) -> float:
-        """Raise the bound of the node by some steps of its relaxation; by how much it rose."""
-        cutoff = self._cutoff(state)
-        start = RegularizedDual().start * (LATER if at.node > 0 or at.duals else 1.0)
-        inner = RegularizedDual(start=start, target=cutoff + 0.1 * self.gap * abs(cutoff))
+    def _bound(self, lq: LabelProblem, state: _Tree, at: _Active,
+               rng: np.random.Generator) -> None:
+        """Raise the bound of the node by some steps of its relaxation."""
+        cutoff, kind = self._cutoff(state), nodes_of(lq)
+        inner = kind.solver(cutoff + 0.1 * self.gap * abs(cutoff), bool(at.node > 0 or at.duals))
         out = run(inner, at.lift, at.state or at.duals or None, rng, max_iter=CHUNK)
-        at.X, at.duals, at.state, at.rounds = out.point, out.duals, out.state, at.rounds + 1
+        at.X, at.duals, at.state = out.point, out.duals, out.state
         if at.state is not None:  # which it is where Ctrl-C or a breakdown came in between
-            at.alpha = at.alpha or at.state.alpha
+            at.first = at.first or kind.precision(at.state)
         proved = at.lift.lower(at.duals)
-        gain = proved - at.proved
+        at.gains.append(proved - at.proved)
         at.proved = max(at.proved, proved)
         if proved > at.bound:
             at.bound = proved
             state.prove(at.node, at.duals)
-        return gain
 
-    def _improve(self, lq: LabelQuadratic, state: _Tree, at: _Active,
+    def _improve(self, lq: LabelProblem, state: _Tree, at: _Active,
                  rng: np.random.Generator) -> None:
         try:
-            c = rounded(at.small, at.lift, at.X, rng, tries=2)
+            c = nodes_of(lq).labels(at.small, at.lift, at.X, rng)
         except InfeasibleError:
             return
         self._adopt(lq, state, at.small.expand(c))
 
     @staticmethod
-    def _adopt(lq: LabelQuadratic, state: _Tree, c: Ints) -> None:
+    def _adopt(lq: LabelProblem, state: _Tree, c: Ints) -> None:
         if lq.violation(lq.expand(c)) == 0.0 and (value := lq.value(c)) < state.value:
             state.best, state.value = c, value
 
-    def _progress(self, lq: LabelQuadratic, state: _Tree) -> Progress:
+    def _progress(self, lq: LabelProblem, state: _Tree) -> Progress:
         lower = min(state.lower, state.value)
         return Progress(state, lambda: lq.expand(state.best), state.value,
                         lower_bound=lower if lower > -math.inf else None,
@@ -305,7 +306,7 @@ class BranchAndBound(Solver):
                         duals=state.certificate() if lower > -math.inf else None)
 
 
-def _regrown(lq: LabelQuadratic, c: Ints, proof: dict[str, Any]) -> _Tree:
+def _regrown(lq: LabelProblem, c: Ints, proof: dict[str, Any]) -> _Tree:
     """The tree of a certificate, whose open leaves begin at the duals that they have or inherit.
 
     A certificate of another form is no tree to go on from, and one node is.
@@ -337,31 +338,18 @@ def _regrown(lq: LabelQuadratic, c: Ints, proof: dict[str, Any]) -> _Tree:
     return tree
 
 
-def _whole(lq: LabelQuadratic, path: list[Decision]) -> Lift:
+def _whole(lq: LabelProblem, path: list[Decision]) -> Lift | RatioLift:
     """The lift of a node, over all nodes."""
     small = decided(lq, path)
-    return _spread(lift_of(small), small)
+    return lift_of(small).over(small.groups)
 
 
-def _spread(lift: Lift, small: LabelQuadratic) -> Lift:
-    return dataclasses.replace(lift, groups=lift.groups[small.groups],
-                               signs=lift.signs[small.groups])
-
-
-def _undecided(at: _Active) -> tuple[int, int] | None:
-    """The pair whose entry of X is nearest to the middle, heavy nodes first; None when all are set.
-
-    The pair is named by nodes of the whole problem.
-    """
-    lift = at.whole
-    M = (at.X - lift.floor) / (lift.top - lift.floor)
-    heavy = np.sqrt(np.abs(lift.b) / np.abs(lift.b).max(initial=1e-300))
-    score = np.abs(M - 0.5) - 0.2 * np.outer(heavy, heavy)
-    score[np.tril_indices(lift.m)] = np.inf
-    if lift.pairs.size:
-        score[lift.pairs[:, 0], lift.pairs[:, 1]] = np.inf
-    i, j = np.unravel_index(int(np.argmin(score)), score.shape)
-    if not np.isfinite(score[i, j]):
+def _undecided(lq: LabelProblem, at: _Active) -> tuple[int, int] | None:
+    """The pair of which X says least, by nodes of the whole problem; None when all are set."""
+    doubts = nodes_of(lq).doubts(at.whole, at.X)
+    doubts[np.tril_indices(len(doubts))] = -np.inf
+    i, j = np.unravel_index(int(np.argmax(doubts)), doubts.shape)
+    if not np.isfinite(doubts[i, j]):
         return None
-    first = np.unique(lift.groups, return_index=True)[1]
+    first = np.unique(at.whole.groups, return_index=True)[1]
     return int(first[i]), int(first[j])

@@ -66,7 +66,8 @@ class Splitting(Solver):
     A driver step is ``iterations`` pairs of projections; then cuts without a multiplier are
     dropped and the most violated added. It ends when both halves agree to ``tol`` and no cut is
     violated, or when the bound rises no more. The point is the last matrix of the first half.
-    ``init`` may be duals, as those of an earlier run.
+    ``init`` may be duals, as those of an earlier run, with or without an X, ``sigma`` and
+    ``least`` at which it went on.
 
     Examples
     --------
@@ -128,7 +129,7 @@ class Splitting(Solver):
         self._bound(lift, state)
         state.added = self._recut(lift, state) if lift.cuts else 0
         worth = 1e-8 * abs(state.lower)
-        state.idle = 0 if state.lower - before > worth or state.added else state.idle + 1
+        state.idle = 0 if state.lower - before > worth else state.idle + 1
         residual = max(state.residuals)
         settled = state.added == 0 and (not lift.cuts or state.least <= self._last(lift))
         if (self.target is not None and state.lower >= self.target) \
@@ -232,6 +233,11 @@ class Splitting(Solver):
             state.g, state.cuts = g / state.norm, cuts
             subtract(state.L, cuts, -state.g, lift.root)
             mirrored(state.L)
+        if "X" in duals:
+            state.U = np.asarray(duals["X"]) / np.outer(lift.root, lift.root)
+            state.Y = state.U.copy()
+        state.sigma = float(duals.get("sigma", state.sigma))
+        state.least = float(duals.get("least", state.least))
 
     def _progress(self, lift: RatioLift, state: _Split) -> Progress:
         X = state.Y * np.outer(lift.root, lift.root)

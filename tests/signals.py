@@ -37,7 +37,7 @@ DATA = {
     "joint": "CPM3C(X[:40], 2, beta=0.1).relax('joint')",
     "hull": "CPM3C(X[:40], 2, beta=0.1).relax('lg')",
     "weights": "MKC(X[:60], 2, C=10.0).relax('mkc')",
-    "centres": "KernelKMeans(X, 3)", "ratios": "DiscriminativeKMeans(X, 3)",
+    "knots": "KernelKMeans(X[:40, :2], 5)", "centres": "KernelKMeans(X, 3)", "ratios": "DiscriminativeKMeans(X, 3)",
     "centred": "KernelKMeans(X[:60], 4).relax('peng-wei+cuts')",
 }
 SOLVERS = [
@@ -53,7 +53,7 @@ SOLVERS = [
      ("sdp", "RegularizedDual"), ("plain", "InteriorPoint"), ("plain", "LowRank"), ("sdp", "Conic"),
      ("partition", "RegularizedDual"), ("lifted", "MarginBarrier"),
      ("centres", "Memetic"), ("centres", "Hartigan"), ("centres", "Lloyd"), ("ratios", "Memetic"),
-     ("centred", "Splitting"), ("joint", "JointDual"),
+     ("knots", "BranchAndBound"), ("centred", "Splitting"), ("joint", "JointDual"),
      ("hull", "LabelGeneration"), ("weights", "KernelBarrier")]
 HEAD = """
 import json, sys, warnings

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt.bounds.labels_from_matrix import kmeans
+from mmcopt.bounds.labels_from_matrix import clustered, clusters_cost, indicators, named
 from mmcopt.bounds.ratio_lift import DUALS, NO_CUTS, RatioLift, entries, ratio_lift, violated
 from mmcopt.bounds.relaxation import Relaxation
 from mmcopt.capabilities import ConvexProgram, LabelProblem, LabelQuadratic, LabelRatio, Program
@@ -19,8 +19,6 @@ from mmcopt.formulations.least_squares import LeastSquares
 from mmcopt.linalg import UNIT
 from mmcopt.modeling import Statement, cached
 from mmcopt.types import Floats, Ints
-
-TRIES, ROUNDS = 8, 20  # starts of k-means, and rounds of Lloyd's iteration in feature space
 
 
 class PengWei(Relaxation):
@@ -104,22 +102,11 @@ class PengWei(Relaxation):
 
     def kmeans_cost(self, labels: Ints) -> float:
         """What is relaxed, for labels of the samples: for k-means the sum of squared distances."""
-        return self._cost(self._over_nodes(labels))
+        return clusters_cost(self.lift, self._over_nodes(labels))
 
     def _over_nodes(self, labels: Ints) -> Ints:
         ratio = self.problem.offer(LabelRatio)
         return np.asarray(labels) if ratio is None else np.asarray(ratio.reduce(labels))
-
-    def _cost(self, c: Ints) -> float:
-        Z, sizes = self._indicators(c)
-        inside = np.sum(Z * (self.lift.W @ Z), axis=0)
-        return float(self.lift.base - self.lift.scale * (inside / sizes).sum())
-
-    def _indicators(self, c: Ints) -> tuple[Floats, Floats]:
-        """The columns z_h, and the volumes of the clusters; 1 of an empty one."""
-        Z = np.eye(self.n_clusters)[c]
-        sizes = self.lift.volumes @ Z
-        return Z, np.where(sizes > 0.0, sizes, 1.0)
 
     def objective(self, point: Floats) -> float:
         return float(self.lift.objective(np.asarray(point)))
@@ -139,38 +126,15 @@ class PengWei(Relaxation):
 
     def from_labels(self, labels: Ints) -> Floats:
         """The Z that the labels give."""
-        Z, sizes = self._indicators(self._over_nodes(labels))
+        Z, sizes = indicators(self.lift, self._over_nodes(labels))
         return np.asarray((Z / sizes) @ Z.T)
 
     def recover(self, point: Floats) -> Ints:
-        from scipy.optimize import linear_sum_assignment
-
         lp: LabelProblem = self.problem.offer(LabelRatio if self.bounds_problem else LabelQuadratic)
-        k, rng, volumes = self.n_clusters, np.random.default_rng(0), self.lift.volumes
-        w, V = np.linalg.eigh(np.asarray(point))
-        V = V[:, -k:] * np.sqrt(np.maximum(w[-k:], 0.0))
-        drawn = [self._lloyd(kmeans(V, volumes, k, rng)) for _ in range(TRIES)]
-        c = min(drawn, key=self._cost)
-        c = c if self.bounds_problem else lp.reduce(c)
-        held = np.flatnonzero(lp.fixed >= 0)
-        agree = np.zeros((k, k))
-        np.add.at(agree, (c[held], lp.fixed[held]), 1.0)
-        named = linear_sum_assignment(-agree)[1][c]  # so that known labels agree best
-        return np.asarray(lp.expand(lp.repair(named.astype(np.int64), rng)))
-
-    def _lloyd(self, c: Ints) -> Ints:
-        """Each node to the nearest mean in feature space, a few times."""
-        W, volumes = self.lift.W, self.lift.volumes
-        for _ in range(ROUNDS):
-            Z, sizes = self._indicators(c)
-            means = Z / sizes
-            near = W @ means
-            far = np.sum(means * near, axis=0) - 2.0 * near / volumes[:, None]
-            new = np.where(Z.any(axis=0), far, np.inf).argmin(axis=1).astype(np.int64)
-            if (new == c).all():
-                break
-            c = new
-        return c
+        rng = np.random.default_rng(0)
+        c = clustered(self.lift, point, rng)
+        c = named(c if self.bounds_problem else lp.reduce(c), lp.fixed, self.n_clusters)
+        return np.asarray(lp.expand(lp.repair(c, rng)))
 
     def bound(self, duals: dict[str, Any]) -> float:
         """A lower bound on what is relaxed, for all labels, proved, for any duals whatever."""

@@ -111,7 +111,7 @@ def own_bound(f: Any, duals: dict[str, Any]) -> float:
 
 def branching_bound(f: Any, duals: dict[str, Any]) -> float:
     """The bound of a branch-and-bound tree, recomputed leaf by leaf."""
-    lq = f.offer(LabelQuadratic)
+    lq = f.offer(LabelProblem)
     return lq.safe(tree_bound(lq, duals))
 
 

@@ -8,27 +8,36 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
+from typing import Any, TypeVar, cast, overload
 
 import numpy as np
 
-from mmcopt.bounds import enumeration
+from mmcopt.bounds import enumeration, ratio_lift
 from mmcopt.bounds.label_lift import SIGNS, Duals, Lift, binary_lift, partition_lift
-from mmcopt.capabilities import LabelQuadratic
+from mmcopt.bounds.ratio_lift import RatioLift
+from mmcopt.capabilities import LabelProblem, LabelQuadratic, LabelRatio
 from mmcopt.errors import InfeasibleError
 from mmcopt.types import Ints
 
 Decision = tuple[int, int, bool]  # nodes i, j of the problem, and whether they share a cluster
+Problem = TypeVar("Problem", bound=LabelProblem)
 ENUMERATED = 20_000  # labelings up to which a leaf may be proved by trying all of them
 
 
-def lift_of(lq: LabelQuadratic) -> Lift:
-    """The tightest lift that there is: Y for two clusters, M - J/k for more, with cuts."""
+@overload
+def lift_of(lq: LabelQuadratic) -> Lift: ...
+@overload
+def lift_of(lq: LabelProblem) -> Lift | RatioLift: ...
+def lift_of(lq: LabelProblem) -> Lift | RatioLift:
+    """The tightest lift there is, with cuts: of labels Y for two clusters, M - J/k for more."""
+    if isinstance(lq, LabelRatio):
+        return dataclasses.replace(ratio_lift.ratio_lift(lq), cuts=True)
+    lq = cast(LabelQuadratic, lq)
     lift = binary_lift(lq) if lq.k == 2 else partition_lift(lq)
     return dataclasses.replace(lift, cuts=True)
 
 
-def decided(lq: LabelQuadratic, decisions: list[Decision]) -> LabelQuadratic:
+def decided(lq: Problem, decisions: list[Decision]) -> Problem:
     """The problem with some decisions taken; InfeasibleError when they contradict one another."""
     from scipy.sparse import csr_matrix
     from scipy.sparse.csgraph import connected_components
@@ -47,7 +56,7 @@ def decided(lq: LabelQuadratic, decisions: list[Decision]) -> LabelQuadratic:
     return small
 
 
-def leaf_bound(lq: LabelQuadratic, decisions: list[Decision], duals: Duals) -> float:
+def leaf_bound(lq: LabelProblem, decisions: list[Decision], duals: Duals) -> float:
     """The bound of a node by itself: infinite when it is empty, by enumeration, or by duals."""
     try:
         small = decided(lq, decisions)
@@ -58,7 +67,7 @@ def leaf_bound(lq: LabelQuadratic, decisions: list[Decision], duals: Duals) -> f
         return math.inf
 
 
-def tree_bound(lq: LabelQuadratic, tree: dict[str, Any]) -> float:
+def tree_bound(lq: LabelProblem, tree: dict[str, Any]) -> float:
     """The bound of a tree: of each node the better of its own bound and its children's smaller one.
 
     ``parent`` (-1 for the root), ``pair`` and ``same`` say what was decided on the way into a node,
@@ -122,11 +131,14 @@ def folded(children: list[list[int]], own: list[float], closing: list[float] | N
 # ---------------------------------------------------------------- duals of children
 
 
-def inherited(parent: Lift, child: Lift, duals: Duals) -> Duals:
+def inherited(parent: Lift | RatioLift, child: Lift | RatioLift, duals: Duals) -> Duals:
     """Duals of the child that prove about what the parent's prove, where S becomes B'SB.
 
-    Cuts on merged nodes become trivial; what they add to the diagonal goes into u.
+    Of label quadratics, cuts on merged nodes become trivial; what they add to the diagonal goes
+    into u.
     """
+    if isinstance(parent, RatioLift) or isinstance(child, RatioLift):
+        return ratio_lift.inherited(cast(RatioLift, parent), cast(RatioLift, child), duals)
     first = np.unique(parent.groups, return_index=True)[1]  # both map the same nodes
     place = child.groups[first]
     sign = child.signs[first] * parent.signs[first]

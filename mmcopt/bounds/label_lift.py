@@ -204,6 +204,10 @@ class Lift(Capability):
         return Entries(np.concatenate(cut), np.concatenate(i), np.concatenate(j),
                        np.concatenate(coef), np.concatenate(right))
 
+    def over(self, groups: Ints) -> Lift:
+        """The lift of a problem of more nodes, of which ``groups`` says what they are here."""
+        return dataclasses.replace(self, groups=self.groups[groups], signs=self.signs[groups])
+
     def violation(self, X: Floats, cuts: Cuts | None = None) -> float:
         """Largest violation of a constraint by X, the smallest eigenvalue included."""
         Xb = X @ self.b

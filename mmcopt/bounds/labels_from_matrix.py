@@ -8,10 +8,12 @@ from __future__ import annotations
 import numpy as np
 
 from mmcopt.bounds.label_lift import Lift
+from mmcopt.bounds.ratio_lift import RatioLift
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.types import Floats, Ints
 
 RANK = 40  # eigenvectors that are used
+ROUNDS = 20  # of Lloyd's iteration in feature space
 
 
 def rounded(lq: LabelQuadratic, lift: Lift, X: Floats, rng: np.random.Generator,
@@ -48,15 +50,10 @@ def _signs(lq: LabelQuadratic, lift: Lift, V: Floats, index: int, rng: np.random
 def _clusters(lq: LabelQuadratic, lift: Lift, V: Floats, index: int,
               rng: np.random.Generator) -> Ints:
     """k-means on the rows of V; clusters are named so that known labels agree best."""
-    from scipy.optimize import linear_sum_assignment
-
     weights = np.bincount(lift.groups, weights=lq.weights, minlength=lift.m)
     c = kmeans(V[:, :lq.k], weights, lq.k, rng)[lift.groups]
-    held = np.flatnonzero(lq.fixed >= 0)
-    if held.size:
-        agree = np.zeros((lq.k, lq.k))
-        np.add.at(agree, (c[held], lq.fixed[held]), 1.0)
-        c = linear_sum_assignment(-agree)[1][c]
+    if (lq.fixed >= 0).any():
+        c = named(c, lq.fixed, lq.k)
     elif not lq.symmetric:  # largest clusters where most room is
         rank = np.empty(lq.k, dtype=np.int64)
         sizes = np.bincount(c, weights=lq.weights, minlength=lq.k)
@@ -83,4 +80,53 @@ def kmeans(V: Floats, weights: Floats, k: int, rng: np.random.Generator, rounds:
         sums = np.zeros_like(centres)
         np.add.at(sums, c, V * weights[:, None])
         centres = np.where(mass[:, None] > 0, sums / np.maximum(mass, 1e-300)[:, None], centres)
+    return c
+
+
+# ---------------------------------------------------------------- k-means and its kin
+
+
+def clustered(lift: RatioLift, X: Floats, rng: np.random.Generator, tries: int = 8) -> Ints:
+    """The best labels of the nodes of a lift that k-means on the leading vectors of X leads to."""
+    w, V = np.linalg.eigh(np.asarray(X))
+    V = V[:, -lift.k:] * np.sqrt(np.maximum(w[-lift.k:], 0.0))
+    drawn = [_lloyd(lift, kmeans(V, lift.volumes, lift.k, rng)) for _ in range(tries)]
+    return min(drawn, key=lambda c: clusters_cost(lift, c))
+
+
+def named(c: Ints, fixed: Ints, k: int) -> Ints:
+    """The same clusters under the names with which known labels (else -1) agree best."""
+    from scipy.optimize import linear_sum_assignment
+
+    held, agree = np.flatnonzero(fixed >= 0), np.zeros((k, k))
+    np.add.at(agree, (c[held], fixed[held]), 1.0)
+    return np.asarray(linear_sum_assignment(-agree)[1][c], dtype=np.int64)
+
+
+def indicators(lift: RatioLift, c: Ints) -> tuple[Floats, Floats]:
+    """The columns z_h, and the volumes of the clusters; 1 of an empty one."""
+    Z = np.eye(lift.k)[c]
+    sizes = lift.volumes @ Z
+    return Z, np.where(sizes > 0.0, sizes, 1.0)
+
+
+def clusters_cost(lift: RatioLift, c: Ints) -> float:
+    """What is relaxed, for labels of the nodes of the lift."""
+    Z, sizes = indicators(lift, c)
+    inside = np.sum(Z * (lift.W @ Z), axis=0)
+    return float(lift.base - lift.scale * (inside / sizes).sum())
+
+
+def _lloyd(lift: RatioLift, c: Ints) -> Ints:
+    """Each node to the nearest mean in feature space, a few times."""
+    W, volumes = lift.W, lift.volumes
+    for _ in range(ROUNDS):
+        Z, sizes = indicators(lift, c)
+        means = Z / sizes
+        near = W @ means
+        far = np.sum(means * near, axis=0) - 2.0 * near / volumes[:, None]
+        new = np.where(Z.any(axis=0), far, np.inf).argmin(axis=1).astype(np.int64)
+        if (new == c).all():
+            break
+        c = new
     return c

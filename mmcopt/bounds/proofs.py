@@ -17,7 +17,7 @@ import numpy as np
 
 from mmcopt.bounds.decision_tree import Decision, covering, families, folded, leaf_bound
 from mmcopt.bounds.margin_tree import margin_proof
-from mmcopt.capabilities import LabelQuadratic
+from mmcopt.capabilities import LabelProblem
 from mmcopt.errors import DataError
 from mmcopt.modeling.result import Result
 from mmcopt.tolerances import CERTIFIED_GAP
@@ -82,7 +82,7 @@ def proof_tree(result: Result) -> ProofTree:
     c, f = result.certificate, result.formulation
     if c is not None and c.kind == "margin-tree":
         return _margin_tree(result, c.duals)
-    lq = f.offer(LabelQuadratic)
+    lq = f.offer(LabelProblem)
     if c is None or c.kind != "branch-and-bound" or lq is None:
         raise DataError("this result has no tree: its certificate is "
                         f"{'missing' if c is None else repr(c.kind)}. BranchAndBound and "
@@ -128,7 +128,7 @@ def _margin_tree(result: Result, duals: dict[str, Any]) -> ProofTree:
     return ProofTree(tuple(nodes), result.objective, proof.bounds[0])
 
 
-def _bounds(lq: LabelQuadratic, parent: list[int], children: list[list[int]],
+def _bounds(lq: LabelProblem, parent: list[int], children: list[list[int]],
             paths: list[list[Decision]], duals: list[Any]) -> list[float]:
     """What is known of each node: by its own duals, by those above it, or by its children."""
     bounds = [-math.inf if given is None else leaf_bound(lq, path, given)

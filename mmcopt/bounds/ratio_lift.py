@@ -11,6 +11,7 @@ the bound.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ class RatioLift(Capability):
 
     ``volumes`` holds m, all above 0. X_ij = 0 for the pairs ``apart``. When ``cuts``, all cuts
     (i, j, l) belong to the program, X_ij + X_il <= X_ii + X_jl, or X_ij <= X_ii where l is -1;
-    solvers add those that are violated.
+    solvers add those that are violated. Node j of the label problem is node ``groups[j]``.
     """
 
     W: Floats
@@ -45,6 +46,15 @@ class RatioLift(Capability):
     scale: float
     apart: Ints
     cuts: bool = False
+    groups: Any = None
+
+    def __post_init__(self) -> None:
+        if self.groups is None:
+            object.__setattr__(self, "groups", np.arange(self.n))
+
+    def over(self, groups: Ints) -> RatioLift:
+        """The lift of a problem of more nodes, of which ``groups`` says what they are here."""
+        return dataclasses.replace(self, groups=self.groups[groups])
 
     @property
     def n(self) -> int:
@@ -180,6 +190,32 @@ def ratio_lift(ratio: LabelRatio) -> RatioLift:
     apart = np.unique(np.sort(np.concatenate([ratio.apart, unlike]), axis=1), axis=0)
     W = np.asarray(ratio.matrix.dense(), dtype=np.float64)
     return RatioLift(W, ratio.volumes, ratio.k, ratio.constant, ratio.scale, apart)
+
+
+def inherited(parent: RatioLift, child: RatioLift, duals: Duals) -> Duals:
+    """Duals of a lift with nodes merged or set apart that prove no less than those of the first.
+
+    S becomes B'SB. Of cuts on merged nodes nothing is left, or 2 X_ij <= X_ii + X_jj, which is so
+    of psd matrices and only in the way. An ``X`` beside the duals, at which a solver may begin, has
+    the means of its entries.
+    """
+    from scipy.sparse import csr_matrix
+
+    place = child.groups[np.unique(parent.groups, return_index=True)[1]]
+    v, N, g, cuts = parent.clean(duals)
+    B = csr_matrix((np.ones(parent.n), (place, np.arange(parent.n))), shape=(child.n, parent.n))
+    rows = np.where(cuts == PAIR, PAIR, place[cuts])
+    kept = (rows[:, 0] != rows[:, 1]) & (rows[:, 0] != rows[:, 2]) & (rows[:, 1] != rows[:, 2])
+    rows, g = rows[kept], g[kept]
+    three = rows[:, 2] != PAIR
+    rows[three, 1:] = np.sort(rows[three, 1:], axis=1)
+    rows, which = np.unique(rows, axis=0, return_inverse=True)
+    out = {"v": B @ v, "N": np.asarray((B @ N) @ B.T), "cuts": rows,
+           "g": np.bincount(which.reshape(-1), weights=g, minlength=len(rows))}
+    if "X" in duals:
+        mean = B.multiply(parent.volumes).multiply(1.0 / child.volumes[:, None]).tocsr()
+        out["X"] = np.asarray((mean @ duals["X"]) @ mean.T)
+    return out | {name: duals[name] for name in ("sigma", "least") if name in duals}
 
 
 def entries(cuts: Ints) -> tuple[Ints, Ints, Floats]:

@@ -138,11 +138,11 @@ def tighten(result: Result, *, time_limit: float | None = None, improve: bool = 
     The levels are: the eigenvalue bound; all labelings, where they are few; the semidefinite
     relaxation (max-cut for two clusters, by `InteriorPoint`, or `LowRank` for many samples;
     partition for more); the same with cuts, and branch and bound. For k-means and its kin it is
-    the Peng-Wei relaxation with cuts, after the cheap ones. For hinge problems the
-    levels are the lifted margin and, for two clusters, a tree over their labels, or with an active
-    balance and few samples labels lifted beside it and triangles; with several kernels, the lifted
-    margin of all of them, and for two clusters a tree. Without a limit it goes on
-    until the gap is 1e-4. Better labels found on the way become ``incumbent``; with ``improve``
+    the Peng-Wei relaxation with cuts, after the cheap ones, and branch and bound. For hinge
+    problems the levels are the lifted margin and, for two clusters, a tree over their labels, or
+    with an active balance and few samples labels lifted beside it and triangles; with several
+    kernels, the lifted margin of all of them, and for two clusters a tree. Without a limit it goes
+    on until the gap is 1e-4. Better labels found on the way become ``incumbent``; with ``improve``
     they are adopted, and the message says so. ``progress`` shows a line a level, or is called with
     each `Rung`. Ctrl-C ends the climb with the best so far. ``checkpoint`` names a file to which
     the climb is written about once a second (it may be that of `mmcopt.solve`): the same call goes
@@ -224,6 +224,8 @@ def _levels_of_ratio(ratio: LabelRatio) -> list[Level]:
         return []
     if enumeration.count_labelings(ratio) <= MAX_LABELINGS:
         return [Level("enumeration", _enumerated)]
+    if ratio.n <= BRANCHING:
+        return [Level("branch-and-bound", _branched, True)]
     return [Level("peng-wei+cuts", _split, True)] if ratio.n <= SPLIT else []
 
 
@@ -310,9 +312,11 @@ def _relaxed(climb: _Climb, relaxed: Any, solver: Any, steps: int = SEEDED) -> N
 def _branched(climb: _Climb) -> None:
     """Cuts at the root, then branch and bound."""
     f = climb.result.formulation
-    kind = "sdp+cuts" if f.n_clusters == 2 else "partition+cuts"
-    _proved(climb, registry.solver("BranchAndBound")(gap=CERTIFIED_GAP / 2), "branch-and-bound",
-            f.relax(kind).kind)
+    root = "sdp+cuts" if f.n_clusters == 2 else "partition+cuts"
+    if f.offer(LabelRatio) is not None:
+        root = "peng-wei+cuts"
+    solver = registry.solver("BranchAndBound")(gap=CERTIFIED_GAP / 2)
+    _proved(climb, solver, "branch-and-bound", root)
 
 
 def _tree(climb: _Climb) -> None:

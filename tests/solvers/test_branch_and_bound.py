@@ -8,9 +8,9 @@ import pytest
 import mmcopt as mm
 from mmcopt.bounds import enumeration
 from mmcopt.bounds.decision_tree import decided, inherited, lift_of, tree_bound
-from mmcopt.capabilities import LabelQuadratic
+from mmcopt.capabilities import LabelProblem, LabelQuadratic
 from mmcopt.errors import InfeasibleError
-from mmcopt.formulations import LeastSquares
+from mmcopt.formulations import KernelKMeans, LeastSquares
 from mmcopt.kernels import Gaussian
 from mmcopt.modeling.result import Status
 from mmcopt.solvers import BranchAndBound, RegularizedDual
@@ -81,6 +81,20 @@ def test_a_tampered_tree_is_refused():
     for broken in ({**tree, "parent": loop}, {**tree, "duals": []}, {"parent": [0]}):
         claim = dataclasses.replace(result.certificate, duals=broken)
         assert not dataclasses.replace(result, certificate=claim).verify()
+
+
+@pytest.mark.parametrize("make", [LeastSquares, KernelKMeans])
+def test_children_that_decide_a_pair_alike_cover_nothing(make):
+    problem = make(np.random.default_rng(0).standard_normal((8, 2)), 2)
+    lq, both = problem.offer(LabelProblem), np.array([[0, 0], [0, 1], [0, 1]])
+    tree = {"parent": np.array([-1, 0, 0]), "pair": both,
+            "duals": [None, *[{"enumerated": np.array(1)}] * 2]}
+    best = enumeration.minimum(lq)[0]
+    assert tree_bound(lq, {**tree, "same": np.array([True, True, False])}) == pytest.approx(best)
+    for same in (True, False):
+        assert tree_bound(lq, {**tree, "same": np.array([True, same, same])}) == -np.inf
+    assert tree_bound(lq, {**tree, "same": np.array([True, True, False]),
+                           "pair": np.array([[0, 0], [0, 1], [0, 2]])}) == -np.inf
 
 
 def test_limits_leave_the_best_bound_so_far(ticking):
