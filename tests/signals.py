@@ -37,7 +37,8 @@ DATA = {
     "joint": "CPM3C(X[:40], 2, beta=0.1).relax('joint')",
     "hull": "CPM3C(X[:40], 2, beta=0.1).relax('lg')",
     "weights": "MKC(X[:60], 2, C=10.0).relax('mkc')",
-    "knots": "KernelKMeans(X[:40, :2], 5)", "centres": "KernelKMeans(X, 3)", "ratios": "DiscriminativeKMeans(X, 3)",
+    "centres": "KernelKMeans(X, 3)", "ratios": "DiscriminativeKMeans(X, 3)",
+    "knots": "KernelKMeans(X[:40, :2], 5)",
     "centred": "KernelKMeans(X[:60], 4).relax('peng-wei+cuts')",
 }
 SOLVERS = [
