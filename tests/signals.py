@@ -264,6 +264,8 @@ def saved_run(folder):
 
 
 def main(what, count, seed=0, first=0):
+    # A run begun with `&` by a script ignores Ctrl-C, and so would all that it starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     rng, wrong, kills, wholes = random.Random(f"{seed} {first}"), 0, np.zeros(2, dtype=int), {}
     others = KILLED[len(SOLVERS):]
     with tempfile.TemporaryDirectory() as folder:
