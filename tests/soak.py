@@ -17,7 +17,16 @@ import numpy as np
 
 import mmcopt as mm
 from mmcopt.compiled.compiling import STATE
-from mmcopt.formulations import CPM3C, MKC, Diffrac, Hypersphere, LeastSquares, OneClassHinge
+from mmcopt.formulations import (
+    CPM3C,
+    MKC,
+    Diffrac,
+    DiscriminativeKMeans,
+    Hypersphere,
+    KernelKMeans,
+    LeastSquares,
+    OneClassHinge,
+)
 from mmcopt.registry import solvers
 
 GROWTH = 4e6  # bytes that memory may grow by: caches of the package hold a few problems
@@ -25,6 +34,8 @@ BUILDERS = [
     lambda X, k, r: LeastSquares(X, k, lam=10 ** r.uniform(-1.5, 1)),
     lambda X, k, r: LeastSquares(X, k, sizes=0.4),
     lambda X, k, r: Diffrac(X, k, kappa=10 ** r.uniform(-3, -1), sizes=0.5),
+    lambda X, k, r: KernelKMeans(X, k, sizes=r.choice([None, 0.4])),
+    lambda X, k, r: DiscriminativeKMeans(X, k, lam=10 ** r.uniform(-1.5, 1)),
     lambda X, k, r: CPM3C(X, k, beta=10 ** r.uniform(-2, -0.5)),
     lambda X, k, r: MKC(X, 2, C=10 ** r.uniform(0, 2)),
     lambda X, k, r: OneClassHinge(X, C=10 ** r.uniform(0, 2)),
@@ -44,12 +55,12 @@ def drawn(r):
 
 
 def one(r):
-    """What is wrong with one random solve, and by how many seconds it overran its limit."""
+    """What is wrong with one random solve, by how many seconds it overran its limit, and what."""
     f = drawn(r)
     names = [name for name, cls in solvers().items() if cls().refuses(f) is None
              and (name != "BruteForce" or f.n <= 9)]
     if not names:
-        return None, 0.0
+        return None, 0.0, ""
     name, steps = r.choice(names), r.randint(0, 30)
     limit = r.choice([None, 0.05, 0.3])
     options = {"seed": r.randrange(1000), "restarts": r.choice([1, 1, 3]), "time_limit": limit,
@@ -70,11 +81,11 @@ def one(r):
     if r.random() < 0.2:
         result = result.certify(time_limit=0.2)
     if not result.verify():
-        return f"{what}: {result.verify()}", over
+        return f"{what}: {result.verify()}", over, what
     if result.feasible and result.lower_bound is not None \
             and result.lower_bound > result.objective:
-        return f"{what}: bound {result.lower_bound!r} above {result.objective!r}", over
-    return None, over
+        return f"{what}: bound {result.lower_bound!r} above {result.objective!r}", over, what
+    return None, over, what
 
 
 def held():
@@ -92,11 +103,11 @@ def main(count, seed=0):
             before = held()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            error, over = one(random.Random(f"{seed} {i}"))
+            error, over, what = one(random.Random(f"{seed} {i}"))
         late.append(over)
         wrong += error is not None
-        if error:
-            print(f"{i}: {error}", flush=True)
+        if error or over > 0.0:
+            print(f"{i}: {error or f'{over:.2f} s late: {what}'}", flush=True)
     after = held()
     tracemalloc.stop()
     grown = after - before > GROWTH
