@@ -22,7 +22,7 @@ from mmcopt.bounds.decision_tree import (
 )
 from mmcopt.bounds.label_lift import Duals, Lift
 from mmcopt.bounds.ratio_lift import RatioLift
-from mmcopt.capabilities import Capability, LabelProblem
+from mmcopt.capabilities import Capability, LabelProblem, LabelQuadratic
 from mmcopt.checks import hyper, integer, real, require_memory
 from mmcopt.errors import InfeasibleError
 from mmcopt.modeling.result import Certificate, Status
@@ -34,6 +34,7 @@ from mmcopt.solving.states import within
 from mmcopt.types import Ints
 
 CHUNK = 4  # steps of the inner solver in a step of this one
+SHARP = 0.999_999  # steps below the best value on a grid that leave no value between
 
 
 @dataclass
@@ -173,7 +174,7 @@ class BranchAndBound(Solver):
         lq = f.offer(LabelProblem)
         if isinstance(init, Proved):
             tree = _regrown(lq, start_labels(lq, init.point, rng), init.duals)
-            return self._progress(lq, self._pruned(tree))
+            return self._progress(lq, self._pruned(lq, tree))
         c = start_labels(lq, init, rng)
         if lq.k > 1:
             found = run(Memetic(), lq, lq.expand(c), rng)
@@ -196,8 +197,9 @@ class BranchAndBound(Solver):
         return self._progress(lq, state)
 
     def outcome(self, f: Any, state: _Tree) -> Status | None:
+        lq = f.offer(LabelProblem)
         done = not state.open and state.active is None  # what is left of the gap is rounding
-        return Status.CONVERGED if done or state.lower >= self._cutoff(state) else None
+        return Status.CONVERGED if done or state.lower >= self._cutoff(lq, state) else None
 
     def certificate(self, f: Any, run: Run) -> Certificate | None:
         """The tree."""
@@ -207,9 +209,9 @@ class BranchAndBound(Solver):
 
     # ------------------------------------------------------------ one node
 
-    def _pruned(self, state: _Tree) -> _Tree:
+    def _pruned(self, lq: LabelProblem, state: _Tree) -> _Tree:
         """The tree without open nodes that nothing is left of."""
-        done = [(bound, v) for bound, v in state.open if bound >= self._cutoff(state)]
+        done = [(bound, v) for bound, v in state.open if bound >= self._cutoff(lq, state)]
         state.open = [item for item in state.open if item not in done]
         heapq.heapify(state.open)
         state.closed = min([state.closed, *(bound for bound, _ in done)])
@@ -217,8 +219,11 @@ class BranchAndBound(Solver):
             state.starts.pop(v, None)
         return state
 
-    def _cutoff(self, state: _Tree) -> float:
-        return state.value - self.gap * abs(state.value)
+    def _cutoff(self, lq: LabelProblem, state: _Tree) -> float:
+        """A bound that closes a node: near the best value, or above all lower ones there can be."""
+        near = state.value - self.gap * abs(state.value)
+        grid = lq.grid if isinstance(lq, LabelQuadratic) else None
+        return near if grid is None else min(near, state.value - SHARP * float(grid[1]))
 
     def _work(self, lq: LabelProblem, state: _Tree, at: _Active,
               rng: np.random.Generator) -> None:
@@ -241,7 +246,7 @@ class BranchAndBound(Solver):
         self._bound(lq, state, at, rng)
         if len(at.gains) == 1:
             self._improve(lq, state, at, rng)
-        cutoff = self._cutoff(state)
+        cutoff = self._cutoff(lq, state)
         if at.bound >= cutoff:
             state.closed, state.active = min(state.closed, at.bound), None
             return
@@ -271,7 +276,7 @@ class BranchAndBound(Solver):
     def _bound(self, lq: LabelProblem, state: _Tree, at: _Active,
                rng: np.random.Generator) -> None:
         """Raise the bound of the node by some steps of its relaxation."""
-        cutoff, kind = self._cutoff(state), nodes_of(lq)
+        cutoff, kind = self._cutoff(lq, state), nodes_of(lq)
         inner = kind.solver(cutoff + 0.1 * self.gap * abs(cutoff), bool(at.node > 0 or at.duals))
         out = run(inner, at.lift, at.state or at.duals or None, rng, max_iter=CHUNK)
         at.X, at.duals, at.state = out.point, out.duals, out.state

@@ -128,7 +128,15 @@ BOUNDS: dict[str, Bound] = {"trivial": trivial_bound, "eig": eig_bound, "own": o
 
 
 def bound_of(f: Any, certificate: Certificate) -> float:
-    """The bound that a certificate proves for a problem: of a kind above, or of a relaxation."""
+    """The bound that a certificate proves for a problem: of a kind above, or of a relaxation.
+
+    Where objectives are whole numbers, or multiples of a step, it is the next of them.
+    """
+    bound, lq = _proved_by(f, certificate), f.offer(LabelQuadratic)
+    return bound if lq is None else lq.raised(bound)
+
+
+def _proved_by(f: Any, certificate: Certificate) -> float:
     if certificate.kind in BOUNDS:
         if certificate.options:
             raise ValueError(f"a {certificate.kind} certificate has no options")

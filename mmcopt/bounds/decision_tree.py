@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, TypeVar, cast, overload
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -24,10 +24,6 @@ Problem = TypeVar("Problem", bound=LabelProblem)
 ENUMERATED = 20_000  # labelings up to which a leaf may be proved by trying all of them
 
 
-@overload
-def lift_of(lq: LabelQuadratic) -> Lift: ...
-@overload
-def lift_of(lq: LabelProblem) -> Lift | RatioLift: ...
 def lift_of(lq: LabelProblem) -> Lift | RatioLift:
     """The tightest lift there is, with cuts: of labels Y for two clusters, M - J/k for more."""
     if isinstance(lq, LabelRatio):

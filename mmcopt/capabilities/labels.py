@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,8 @@ from mmcopt.types import Floats, Ints
 
 FLAT = 1e-12  # relative: a spread of eigenvalues that is rounding
 ROWS = 256  # of a matrix that are looked at together
+UNITS = (1, 2, 4, 8, 16)  # what whole numbers may be over
+LARGEST = 2**40  # of them, so that sums are exact
 SINGLE_FROM = 1000  # nodes above which smoothed problems are made in the working precision
 
 
@@ -24,7 +28,8 @@ class LabelQuadratic(LabelProblem):
     """Minimise ``const - scale * sum_h z_h' W z_h`` over labels, z_h the indicator of cluster h.
 
     Weights, sizes and links are those of `LabelProblem`. ``kernel`` makes the kernel matrix of the
-    points, where there is one, for methods that compare with k-means.
+    points, where there is one, for methods that compare with k-means. Of a W of whole numbers
+    bounds are rounded up to a value that objectives can have (`raised`).
 
     >>> import numpy as np
     >>> lq = LabelQuadratic(np.array([[2., 1., 0.], [1., 2., 0.], [0., 0., 1.]]), const=9.0, k=2)
@@ -72,6 +77,45 @@ class LabelQuadratic(LabelProblem):
         G = label_moves.caches(W, c, self.k)
         sizes = label_moves.cluster_sizes(c, self.weights, self.k)
         return bool(label_moves.repair(W, c, G, sizes, self.rules()))
+
+    # ------------------------------------------------------------ whole numbers
+
+    @property
+    def grid(self) -> tuple[Fraction, Fraction] | None:
+        """A value and a step such that objectives differ from it by multiples of the step.
+
+        It is there where W holds whole numbers off its diagonal, or such over a power of 2, and is
+        not the rounding of another matrix.
+        """
+        if "grid" not in self._memo:
+            self._memo["grid"] = self._grid()
+        return self._memo["grid"]
+
+    def _grid(self) -> tuple[Fraction, Fraction] | None:
+        if self.rounding is not None or not self.matrix.is_dense:
+            return None
+        W = self.matrix.dense()
+        unit = next((u for u in UNITS if _whole(W[:1, 1:] * u) and _whole(_beside(W) * u)), None)
+        if unit is None:
+            return None
+        step = int(np.gcd.reduce(np.abs(_beside(W) * unit).astype(np.int64).ravel()))
+        scale = Fraction(self.scale)
+        base = Fraction(self.constant) - scale * sum(map(Fraction, W.diagonal().tolist()))
+        return (base, 2 * abs(scale) * Fraction(step, unit)) if step else None
+
+    def raised(self, bound: float) -> float:
+        """The least objective that the grid allows and a lower bound does not exclude.
+
+        >>> import numpy as np
+        >>> LabelQuadratic(np.array([[0.0, 3.0], [3.0, 0.0]]), const=1.0, k=2).raised(-4.9)
+        1.0
+        """
+        if self.grid is None or not math.isfinite(bound):
+            return bound
+        base, step = self.grid
+        exact = base + math.ceil((Fraction(bound) - base) / step) * step
+        out = float(exact)
+        return max(bound, out if Fraction(out) <= exact else math.nextafter(out, -math.inf))
 
     # ------------------------------------------------------------ other problems
 
@@ -157,3 +201,12 @@ def _half(w: Floats, j: int, t: float) -> float:
     """Where eigenvalue j of W_t, which is w_j here at ``t``, falls to one half; at least 2."""
     at = float(np.clip(w[min(j, w.size - 1)], 1e-12, 1 - 1e-12))
     return max(2.0, t * at / (1.0 - at))
+
+
+def _beside(W: Floats) -> Floats:
+    """W without its diagonal."""
+    return np.asarray(W - np.diag(W.diagonal()))
+
+
+def _whole(a: Floats) -> bool:
+    return bool((a == np.rint(a)).all() and np.abs(a).max(initial=0.0) < LARGEST)

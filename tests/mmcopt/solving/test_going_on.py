@@ -7,7 +7,7 @@ import pytest
 
 import mmcopt as mm
 from mmcopt.bounds.margin_tree import margin_proof
-from mmcopt.formulations import CPM3C, MKC, LeastSquares
+from mmcopt.formulations import CPM3C, MKC, KernelKMeans, LeastSquares
 from mmcopt.solvers import BranchAndBound
 
 RNG = np.random.default_rng(0)
@@ -17,6 +17,7 @@ TREES = [
     (LeastSquares(X[:12], 3), IMPATIENT, 2),
     pytest.param((LeastSquares(RNG.standard_normal((36, 2)), 3), "BranchAndBound", 60),
                  marks=pytest.mark.slow),
+    (KernelKMeans(np.random.default_rng(3).standard_normal((30, 3)), 4), "BranchAndBound", 12),
     (CPM3C(Y, 2, beta=0.1), "MarginTree", 1),
     pytest.param((MKC(Y[:30], 2, C=10.0), "KernelTree", 1), marks=pytest.mark.slow),
 ]
