@@ -7,7 +7,7 @@ import numpy as np
 from mmcopt.capabilities import LabelRatio
 from mmcopt.solvers.hartigan import Hartigan
 from mmcopt.solving import run
-from mmcopt.solving.ratio_search import apart, board_of, distances
+from mmcopt.solving.ratio_search import apart, board_of, distances, drawn
 from mmcopt.types import Floats, Ints
 
 STARTS = 10  # sown starts of the search over blocks, besides the better parent
@@ -67,6 +67,4 @@ def mixed(ratio: LabelRatio, first: Ints, second: Ints, rng: np.random.Generator
 def _drawn(ratio: LabelRatio, D: Floats, rng: np.random.Generator) -> Floats:
     """Squared distances to a node that is drawn by its own to the nearest mean."""
     weight = ratio.volumes * np.maximum(D.min(axis=1), 0.0)
-    total = float(weight.sum())
-    p = weight / total if total > 0.0 else None
-    return np.asarray(apart(ratio, rng.choice(ratio.n, p=p, size=1))[0])
+    return np.asarray(apart(ratio, drawn(weight if weight.any() else ratio.volumes, 1, rng))[0])

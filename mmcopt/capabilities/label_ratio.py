@@ -85,6 +85,15 @@ class LabelRatio(LabelProblem):
             self._memo["means"] = X, np.einsum("ij,ij->i", X, X)
         return self._memo["means"]
 
+    @property
+    def distances(self) -> Floats:
+        """Squared distances of all nodes from one another: for few nodes."""
+        if "distances" not in self._memo:
+            D = self.matrix.dense() / np.outer(self.volumes, self.volumes)
+            own = D.diagonal()
+            self._memo["distances"] = np.maximum(own[:, None] + own - 2.0 * D, 0.0)
+        return self._memo["distances"]
+
     def association(self, c: Ints) -> float:
         """The sum over clusters of the entries of W within, by volume."""
         volumes = np.bincount(c, self.volumes, self.k)

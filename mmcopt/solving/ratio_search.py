@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
@@ -17,6 +18,7 @@ from mmcopt.solving.states import within
 from mmcopt.types import Floats, Ints
 
 BLOCK = 2048  # nodes whose distances to all means are computed together
+FEW_NODES = 1000  # of which squared distances are found all at once
 LEAST = 1e-12  # of what the terms of the objective come to: gains that count
 _warmed: set[tuple[Solver, bool]] = set()
 
@@ -118,21 +120,32 @@ def sown(ratio: LabelRatio, rng: np.random.Generator) -> Ints:
     Vassilvitskii, 2007). Rules are met by moves to other clusters.
     """
     n, v = ratio.n, ratio.volumes
-    tries = 2 + int(math.log(ratio.k))
-    first = rng.choice(n, p=v / v.sum(), size=1)
-    D = apart(ratio, first)[0]
+    tries, between = 2 + int(math.log(ratio.k)), _between(ratio)
+    D = between(drawn(v, 1, rng))[0]
     near = np.zeros(n, dtype=np.int64)
     for h in range(1, ratio.k):
         weight = v * D
-        total = float(weight.sum())
-        p = weight / total if total > 0.0 else v / v.sum()
-        drawn = rng.choice(n, p=p, size=tries)
-        away = np.minimum(apart(ratio, drawn), D)
+        some = drawn(weight if weight.any() else v, tries, rng)
+        away = np.minimum(between(some), D)
         best = int(np.argmin(away @ v))
         near[away[best] < D] = h
-        near[drawn[best]] = h
+        near[some[best]] = h
         D = away[best]
     return ratio.repair(near, rng)
+
+
+def drawn(weights: Floats, count: int, rng: np.random.Generator) -> Ints:
+    """Some indices, each drawn by weight."""
+    upto = np.cumsum(weights)
+    at = np.searchsorted(upto, upto[-1] * rng.random(count), side="right")
+    return np.minimum(at, len(weights) - 1)
+
+
+def _between(ratio: LabelRatio) -> Callable[[Ints], Floats]:
+    """Squared distances of some nodes to all; of few nodes in all, they are found once."""
+    if ratio.n > FEW_NODES:
+        return lambda some: apart(ratio, some)
+    return ratio.distances.__getitem__
 
 
 def apart(ratio: LabelRatio, some: Ints) -> Floats:
