@@ -81,7 +81,8 @@ def _by_vectors(ratio: LabelRatio, board: RatioBoard) -> None:
     if last == ratio.n:
         board.done = board.gained == 0.0
         board.at, board.gained = 0, 0.0
-        refresh(ratio, board)  # sums of many steps drift
+        if board.done:
+            refresh(ratio, board)  # sums of many steps drift
 
 
 def _by_matrix(ratio: LabelRatio, board: RatioBoard) -> None:

@@ -171,15 +171,19 @@ def vector_moves(X: F, first: int, D: F, c: N, M: F, sizes: N, V: F, v: F, rules
 
     ``D`` has their squared distances to all means as they were before: it tells which to look at.
     """
-    total = 0.0
+    total, known, share = 0.0, -1.0, np.empty(V.size)
     for i in range(D.shape[0]):
         j = first + i
         a = c[j]
         if not _may_leave(c, sizes, rules, j) or V[a] - v[j] <= 0.0:
             continue
+        if v[j] != known:  # the shares are those of nodes of this volume
+            known = v[j]
+            for d in range(V.size):
+                share[d] = V[d] / (V[d] + known)
         here, promising = D[i, a] * V[a] / (V[a] - v[j]), False
         for d in range(V.size):
-            promising |= d != a and D[i, d] * V[d] / (V[d] + v[j]) < here
+            promising |= d != a and D[i, d] * share[d] < here
         if not promising:
             continue
         x = X[j]
@@ -194,5 +198,6 @@ def vector_moves(X: F, first: int, D: F, c: N, M: F, sizes: N, V: F, v: F, rules
             _pull(M[a], x, -v[j] / (V[a] - v[j]))
             _pull(M[to], x, v[j] / (V[to] + v[j]))
             _relabel(c, sizes, V, v, rules, j, to)
+            known = -1.0
             total += best
     return total
