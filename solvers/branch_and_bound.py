@@ -34,7 +34,7 @@ from mmcopt.solving.states import within
 from mmcopt.types import Ints
 
 CHUNK = 4  # steps of the inner solver in a step of this one
-SHARP = 0.999_999  # steps below the best value on a grid that leave no value between
+SHARP, ROUNDING = 1e-6, 1e-9  # of a step, and of a value: what is surely above the next lower one
 
 
 @dataclass
@@ -223,7 +223,10 @@ class BranchAndBound(Solver):
         """A bound that closes a node: near the best value, or above all lower ones there can be."""
         near = state.value - self.gap * abs(state.value)
         grid = lq.grid if isinstance(lq, LabelQuadratic) else None
-        return near if grid is None else min(near, state.value - SHARP * float(grid[1]))
+        if grid is None:
+            return near
+        step = float(grid[1])
+        return min(near, state.value - step + max(SHARP * step, ROUNDING * abs(state.value)))
 
     def _work(self, lq: LabelProblem, state: _Tree, at: _Active,
               rng: np.random.Generator) -> None:
