@@ -64,7 +64,7 @@ def test_none_is_seen_where_there_is_none():
         assert LabelQuadratic(W, k=2).raised(bound) == bound
 
 
-class Cut(Formulation):
+class _Cut(Formulation):
     """Maximum cut: the weights of edges within the two sides are least."""
 
     default_solver = "BranchAndBound"
@@ -101,7 +101,7 @@ def graph(n, seed=0):
 
 
 def test_a_tree_ends_at_the_next_whole_number_and_is_checked_again(tmp_path):
-    f = Cut(graph(40))
+    f = _Cut(graph(40))
     result = mm.solve(f, mm.solvers.BranchAndBound(gap=0.0), seed=0)
     assert result.lower_bound == result.objective and result.status is mm.Status.CERTIFIED
     assert result.verify()
@@ -109,7 +109,7 @@ def test_a_tree_ends_at_the_next_whole_number_and_is_checked_again(tmp_path):
     plain = certificates.branching_bound(f, result.certificate.duals)
     assert result.objective - 1.0 < plain < result.objective - 1e-3  # less is enough to end
     assert lq.raised(plain) == result.objective
-    other = Cut(f.A + 1e-9 * graph(40, 1))  # no whole numbers
+    other = _Cut(f.A + 1e-9 * graph(40, 1))  # no whole numbers
     c = result.certificate
     claim = dataclasses.replace(result, formulation=other, objective=other.objective(result.point),
                                 certificate=Certificate(c.kind, {}, c.duals, other))
@@ -118,7 +118,7 @@ def test_a_tree_ends_at_the_next_whole_number_and_is_checked_again(tmp_path):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_the_least_of_all_labels_is_what_is_proved(seed):
-    f = Cut(graph(9, seed))
+    f = _Cut(graph(9, seed))
     best = enumeration.minimum(f.offer(LabelQuadratic))[0]
     result = mm.solve(f, mm.solvers.BranchAndBound(enumerate=1), seed=0)
     assert result.objective == best == result.lower_bound
