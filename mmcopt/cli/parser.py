@@ -17,6 +17,7 @@ from mmcopt.cli.exit_codes import BAD_INPUT, DONE, INTERRUPTED, SOLVER_FAILED, T
 from mmcopt.compiled.compiling import hush
 from mmcopt.errors import BackendError, MMCError, by_ctrl_c
 
+LATER, MOST = 0.05, 200  # seconds until a signal comes again, and how often it does
 ABOUT = """\
 Maximum-margin clustering as optimisation: declare a problem, solve it with any solver that fits,
 and know how far from optimal the answer can be."""
@@ -330,9 +331,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _heeding() -> Iterator[list[int]]:
     """Let SIGTERM interrupt what runs as SIGINT does, and list which came.
 
-    A second one does what it would have done. Handlers of others, and ignored signals, stay.
+    A second one does what it would have done. Handlers of others, and ignored signals, stay. One
+    that comes while a module is imported comes again a little later: what it raised there would
+    be lost, or come out as another error.
     """
     came: list[int] = []
+    later: list[threading.Timer] = []
     usual: dict[int, Any] = {signal.SIGINT: signal.default_int_handler,
                              signal.SIGTERM: signal.SIG_DFL}
     main_thread = threading.current_thread() is threading.main_thread()
@@ -343,6 +347,11 @@ def _heeding() -> Iterator[list[int]]:
             signal.signal(number, usual[number])
 
     def stop(number: int, frame: Any) -> None:
+        if _importing(frame) and len(later) < MOST:
+            later.append(threading.Timer(LATER, os.kill, (os.getpid(), number)))
+            later[-1].daemon = True
+            later[-1].start()
+            return
         came.append(number)
         restore()
         raise KeyboardInterrupt
@@ -352,7 +361,16 @@ def _heeding() -> Iterator[list[int]]:
     try:
         yield came
     finally:
+        for timer in later:
+            timer.cancel()
         restore()
+
+
+def _importing(frame: Any) -> bool:
+    """Whether a frame of Python lies within an import."""
+    while frame is not None and not frame.f_code.co_filename.startswith("<frozen importlib"):
+        frame = frame.f_back
+    return frame is not None
 
 
 def _run(argv: Sequence[str] | None, came: Sequence[int]) -> int:

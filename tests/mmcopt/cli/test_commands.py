@@ -1,8 +1,11 @@
 """The command line, in process and once as a process: output, words of errors, exit codes."""
 
+import importlib
 import json
+import signal
 import subprocess
 import sys
+import time
 import types
 from concurrent.futures import ThreadPoolExecutor
 
@@ -421,6 +424,31 @@ def test_interrupted_search_prints_its_labels(run, monkeypatch):
 
 def _stop(*args, **kwargs):
     raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("sent, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_within_an_import_wait_for_its_end(run, monkeypatch, tmp_path, sent, code):
+    name = f"interrupted_by_{int(sent)}"
+    (tmp_path / f"{name}.py").write_text(
+        "import os, time\n"
+        "class Meta(type):\n"
+        "    def __new__(meta, *args):\n"
+        f"        os.kill(os.getpid(), {int(sent)})\n"
+        "        for _ in range(3):\n"
+        "            time.sleep(0.01)\n"
+        "        return super().__new__(meta, *args)\n"
+        "class Late(metaclass=Meta):\n"
+        "    pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def works(*args, **kwargs):
+        seen.append(importlib.import_module(name).Late)
+        time.sleep(20)
+
+    seen = []
+    monkeypatch.setattr("mmcopt.cli.commands.run_solver", works)
+    assert run(*BRUTE)[0] == code and len(seen) == 1
+    assert signal.getsignal(sent) in (signal.SIG_DFL, signal.default_int_handler)
 
 
 def test_as_a_process():
