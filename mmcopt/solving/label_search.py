@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt.capabilities import Capability, LabelProblem, LabelQuadratic
-from mmcopt.solving.runs import Budget, out_of_time, run, seconds_left
+from mmcopt.solving.runs import Budget, out_of_time, run, seconds_left, unbroken
 from mmcopt.solving.solver import Progress, Solver
 from mmcopt.solving.states import shaped, within
 from mmcopt.types import Floats, Ints
@@ -153,7 +153,7 @@ class LabelSearch(Solver):
 
     def warm(self, toy: LabelQuadratic) -> None:
         """Run once on a toy problem of the same precision, so that all loops are compiled."""
-        run(self, toy, None, np.random.default_rng(0), Budget(max_iter=30))
+        unbroken(run(self, toy, None, np.random.default_rng(0), Budget(max_iter=30)))
 
     def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
         lq = f.offer(LabelQuadratic)

@@ -12,7 +12,7 @@ import numpy as np
 from mmcopt.capabilities import Capability, LabelRatio
 from mmcopt.capabilities.matrices import LowRank
 from mmcopt.solving.label_search import ONE_LABELING
-from mmcopt.solving.runs import Budget, run
+from mmcopt.solving.runs import Budget, run, unbroken
 from mmcopt.solving.solver import Progress, Solver
 from mmcopt.solving.states import within
 from mmcopt.types import Floats, Ints
@@ -209,7 +209,7 @@ def warm(search: Solver, ratio: LabelRatio) -> None:
     toy = toy_ratio(by_rows)
     if (search, by_rows) not in _warmed and search.refuses(toy) is None:
         _warmed.add((search, by_rows))
-        run(search, toy, None, np.random.default_rng(0), Budget(max_iter=30))
+        unbroken(run(search, toy, None, np.random.default_rng(0), Budget(max_iter=30)))
 
 
 def ratio_start(ratio: LabelRatio, init: Any, rng: np.random.Generator) -> RatioBoard:

@@ -96,6 +96,13 @@ def run(solver: Solver, f: Any, init: Any, rng: np.random.Generator, budget: Bud
         _enclosing.budget = outer
 
 
+def unbroken(run: Run) -> Run:
+    """A run; one that Ctrl-C ended interrupts whoever began it, which has no use for a part."""
+    if run.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    return run
+
+
 def _loop(solver: Solver, f: Any, init: Any, rng: np.random.Generator, budget: Budget,
           record: Record | None, keeper: Keeper | None) -> Run:
     best = Run(math.inf, None, Status.CONVERGED, 0)
