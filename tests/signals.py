@@ -24,6 +24,7 @@ import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TIMEOUT = 300.0  # seconds after which a process hangs
+SOON = 20.0  # seconds after which one that was interrupted has not heard it, or is busy past need
 GRACE = {signal.SIGINT: 130, signal.SIGTERM: 143}
 DATA = {
     "labels": "LeastSquares(X, 3)", "few": "LeastSquares(X[:30], 3)",
@@ -164,13 +165,17 @@ def interrupted(rng, folder):
         listening(process)
     time.sleep(rng.uniform(0.0, 12.0) if cli else rng.choice([0.02, 1.0, 6.0]) * rng.random())
     process.send_signal(sent)
+    began = time.perf_counter()
     try:
         out, err = process.communicate(timeout=TIMEOUT)
     except subprocess.TimeoutExpired:
         process.kill()
         process.communicate()
         return what, f"{sent.name}: it hangs"
-    code = process.returncode
+    code, took = process.returncode, time.perf_counter() - began
+    ENDS.append((took, what))
+    if took > SOON:
+        return what, f"{sent.name}: it goes on for {took:.1f} s, and exits with {code}"
     if cli and code not in (0, GRACE[sent]):
         return what, f"{sent.name}: exit {code}: {err[-800:]}"
     # In Python, nothing has been found before the first point: what is left is KeyboardInterrupt.
@@ -192,7 +197,7 @@ def interrupted(rng, folder):
     return what, None
 
 
-EXITS = {}
+EXITS, ENDS = {}, []
 KILLED = [(f"solve {d} {s}", lambda path, d=d, s=s: python(solve_script(
     d, s, f", restarts=2, max_iter=30, checkpoint={path!r}"))) for d, s in SOLVERS]
 KILLED += [(f"certify {d}", lambda path, d=d, m=m: python(certify_script(
@@ -295,7 +300,7 @@ def main(what, count, seed=0, first=0):
             print(f"{i + 1}: {name}: {error or 'well'}" + f", {kills} so far" * (what == "kills"),
                   flush=True)
     print(f"{count} {what}: {wrong} wrong; " + (
-        f"exits {EXITS}" if what == "interrupts" else
+        f"exits {EXITS}, the last after {max(ENDS)}" if what == "interrupts" else
         f"{kills[0]} died of SIGKILL, {kills[1]} of them with something to go on from"))
     return wrong
 

@@ -16,7 +16,7 @@ from mmcopt.comparing import compare
 from mmcopt.comparing.table import Comparison
 from mmcopt.errors import BackendError, DataError
 from mmcopt.kernels import Gaussian
-from mmcopt.solving import solve
+from mmcopt.solving import solve, whole
 
 SOLVERS = ("Shaking", "Evolutionary", "Tabu", "Memetic")
 SEEDS = 3
@@ -87,7 +87,7 @@ def _show(table: Comparison) -> None:
 def _small(least_squares: Any, X: Any) -> None:
     """Solve a dozen images to proved optimality."""
     few = least_squares(X[:12], 2, kernel=Gaussian(width=0.5), lam=0.1)
-    result = solve(few, "BruteForce")
+    result = whole(solve(few, "BruteForce"))
     checked = "checked again and true" if result.verify() else "but the check FAILS"
     say("", f"Twelve of the images are few enough to try all {2**11} splits (BruteForce): the best "
         f"has objective {result.objective:.6g},",

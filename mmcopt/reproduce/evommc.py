@@ -22,7 +22,6 @@ from mmcopt.kernels import Gaussian
 from mmcopt.metrics import clustering_error
 from mmcopt.reproduce.protocol import fresh_runs, kept, load, spread
 from mmcopt.reproduce.tables import Figure, PaperTable, Reproduction, Say
-from mmcopt.solving import Budget
 from mmcopt.solving import run as run_once
 from mmcopt.types import Floats
 
@@ -176,7 +175,7 @@ class Trial:
 
 def _recorded(solver: Any, problem: Any, seed: int, last: dict[str, float]) -> None:
     solver.prepare(problem)
-    run_once(solver, problem, None, np.random.default_rng(seed), Budget(), last.update)
+    run_once(solver, problem, None, np.random.default_rng(seed), record=last.update)
 
 
 def reproduce(quick: bool, table: int | None, say: Say, plan: Plan | None = None) -> Reproduction:

@@ -16,9 +16,8 @@ from mmcopt.modeling.result import Status
 from mmcopt.reproduce.protocol import kept, load
 from mmcopt.reproduce.sgd_lmsvc import rand_limits
 from mmcopt.reproduce.tables import Figure, PaperTable
-from mmcopt.solving import Budget, run
+from mmcopt.solving import run
 from mmcopt.solving.checkpoints import fingerprint
-from mmcopt.solving.runs import unbroken
 from mmcopt.types import Ints
 
 BETA = 0.02
@@ -80,7 +79,7 @@ def _fits(problem: Any, starts: int) -> Fits:
         start = problem.from_labels(_kmeans(rows, problem.n_clusters, seed, "k-means++")) \
             if named else None
         rng = np.random.default_rng(seed)
-        runs.append(unbroken(run(solver, problem, start, rng, Budget(STEPS))))
+        runs.append(run(solver, problem, start, rng, max_iter=STEPS))
         seconds.append(time.process_time() - began)
     lowest = min(runs, key=lambda r: r.value)
     return Fits([problem.labels(r.point) for r in runs], [r.value for r in runs], built, seconds,

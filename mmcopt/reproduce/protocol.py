@@ -14,10 +14,8 @@ from numpy.typing import NDArray
 
 from mmcopt import datasets
 from mmcopt.checks import is_sparse
-from mmcopt.compiled.compiling import clock
 from mmcopt.errors import DataError
 from mmcopt.reproduce.tables import Figure
-from mmcopt.solving import Budget
 from mmcopt.solving import run as run_once
 from mmcopt.solving.checkpoints import Checkpoint, words
 
@@ -59,7 +57,7 @@ def fresh_runs(solver: Any, problem: Any, seeds: Sequence[Any],
     def one(seed: Any) -> Any:
         solver.prepare(problem)
         out = run_once(solver, problem, None, np.random.default_rng(seed),
-                       Budget(deadline=clock() + seconds))
+                       time_limit=seconds)
         return replace(out, state=None)
 
     name = "" if _file.get() is None else f"{words(solver)} {problem.fingerprint} {seconds}"

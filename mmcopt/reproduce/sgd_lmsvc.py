@@ -31,7 +31,7 @@ from mmcopt.reproduce.protocol import kept, load
 from mmcopt.reproduce.tables import Figure, PaperTable, Reproduction, Say
 from mmcopt.selection.one_class import agreeing_graph, auto_problem, given_number
 from mmcopt.solving import run as run_once
-from mmcopt.solving import solve
+from mmcopt.solving import solve, whole
 from mmcopt.types import Floats
 
 Cell = tuple[int, int]  # log2 gamma, log2 of the paper's C, the bound on a single coefficient
@@ -239,7 +239,7 @@ def ours(method: str, X: Floats, k: int, seed: Any) -> Trial:
     elif method == GRAPH:
         result, clusters = agreeing_graph(X, seed=seed)
     else:
-        result = solve(auto_problem(X), seed=seed)
+        result = whole(solve(auto_problem(X), seed=seed))
         clusters = level_tree(result)
     return Trial(clusters.labels, time.process_time() - started, result.gap or 0.0)
 

@@ -26,7 +26,7 @@ from mmcopt.metrics import adjusted_rand_index
 from mmcopt.modeling import Formulation
 from mmcopt.modeling.result import Result
 from mmcopt.registry import formulation, solver
-from mmcopt.solving import Budget, run, solve
+from mmcopt.solving import Budget, run, solve, whole
 from mmcopt.types import Samples
 
 LAMS = tuple(10.0**e for e in (-2.5, -2, -1.5, -1, -0.5, 0, 0.5))
@@ -69,7 +69,7 @@ def most_central(results: Sequence[Result]) -> Result:
 def stability(problem: Formulation, given: Any = "Tabu", *, runs: int = 6, seed: int = 0) -> float:
     """Mean agreement (adjusted Rand index) between independent runs of a solver on a problem."""
     integer(2).check("stability", "runs", runs)
-    labels = [solve(problem, given, seed=seed + i).labels for i in range(runs)]
+    labels = [whole(solve(problem, given, seed=seed + i)).labels for i in range(runs)]
     return float(np.mean(centrality(labels)))
 
 

@@ -38,7 +38,7 @@ from mmcopt.kernels import Gaussian
 from mmcopt.metrics import adjusted_rand_index
 from mmcopt.modeling.result import Result
 from mmcopt.registry import formulation
-from mmcopt.solving import solve
+from mmcopt.solving import solve, whole
 from mmcopt.tables import text_table
 from mmcopt.types import Samples, Seed
 
@@ -229,7 +229,7 @@ def _solved(f: Any, seed: Seed) -> Result:
     """A solution; that its domain is empty is said in the table, not in a warning."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*the domain is empty")
-        return solve(f, seed=seed)
+        return whole(solve(f, seed=seed))
 
 
 def _clusters(result: Result, method: str) -> Assignment | None:

@@ -25,9 +25,9 @@ from mmcopt.errors import DataError, ParameterError
 from mmcopt.modeling import Formulation, Statement
 from mmcopt.modeling.result import Check, Report, Result, Status
 from mmcopt.solving.agreement import Wrong, disagreement
-from mmcopt.solving.driver import solve
+from mmcopt.solving.driver import solve, whole
 from mmcopt.solving.pairing import missing
-from mmcopt.solving.runs import Budget, run
+from mmcopt.solving.runs import run
 from mmcopt.solving.solver import Progress, Solver
 from mmcopt.tolerances import FEASIBLE
 from mmcopt.types import Ints
@@ -151,7 +151,7 @@ def random_points(f: Any) -> list[Any]:
             return [f.from_labels(c) for c in _drawn(f)]
         except DataError:  # its labels determine no point
             pass
-    return [solve(f, seed=seed, max_iter=1, bound=False).point for seed in range(2)]
+    return [whole(solve(f, seed=seed, max_iter=1, bound=False)).point for seed in range(2)]
 
 
 def _labels(f: Any) -> Wrong:
@@ -211,7 +211,7 @@ def _default_solver(f: Any) -> Wrong:
 
 
 def _solved(f: Any) -> Wrong:
-    result = solve(f, seed=0)
+    result = whole(solve(f, seed=0))
     report = result.verify()
     if not report:
         return "its result fails verify(): " + "; ".join(
@@ -242,7 +242,7 @@ def _bounds(f: Any) -> Wrong:
 def _kept(f: Any) -> Wrong:
     from mmcopt.saving import load
 
-    result = solve(f, seed=0)
+    result = whole(solve(f, seed=0))
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "run.npz"
         result.save(path)
@@ -259,7 +259,7 @@ def same_bytes(f: Any, solver: Any) -> Wrong:
     for other in (1, 2):
         before = np.random.get_state()  # noqa: NPY002 (that it is not used is what is seen)
         np.random.seed(other)  # noqa: NPY002
-        found.append(solve(f, solver, seed=5, max_iter=20, bound=False))
+        found.append(whole(solve(f, solver, seed=5, max_iter=20, bound=False)))
         np.random.set_state(before)  # noqa: NPY002
     a, b = found
     same = a.objective == b.objective and np.array_equal(np.asarray(a.labels), np.asarray(b.labels))
@@ -366,7 +366,7 @@ def _steps(of: Judged) -> Wrong:
 
 def _answers(of: Judged) -> Wrong:
     for f in of.partners:
-        result = solve(f, of.solver, seed=0)
+        result = whole(solve(f, of.solver, seed=0))
         name = type(f).__name__
         if not f.asks_bound and result.violation > FEASIBLE:
             return f"on {name} its answer breaks the constraints by {result.violation:g}"
@@ -382,10 +382,10 @@ def _answers(of: Judged) -> Wrong:
 
 def _limits(of: Judged) -> Wrong:
     for f in of.partners:
-        done = run(of.solver, f, None, np.random.default_rng(0), Budget(max_iter=1))
+        done = run(of.solver, f, None, np.random.default_rng(0), max_iter=1)
         if done.steps > 1 or done.point is None:
             return f"on {type(f).__name__} one step leaves no point"
-        late = solve(f, of.solver, seed=0, time_limit=0.0, bound=False)
+        late = whole(solve(f, of.solver, seed=0, time_limit=0.0, bound=False))
         if late.status not in (Status.TIME_LIMIT, Status.CONVERGED, Status.CERTIFIED):
             return f"on {type(f).__name__} it ends as {late.status} where no time is given"
     return None

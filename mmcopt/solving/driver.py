@@ -312,6 +312,13 @@ def _finish(problem: Any, solver: Solver, runs: list[Run], gap_tol: float,
     return result.closing(caution=caution)
 
 
+def whole(result: Result) -> Result:
+    """A result that is a means to an end: what Ctrl-C cut short goes on to the caller as such."""
+    if result.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    return result
+
+
 def repr_solver(solver: Solver) -> str:
     """Name of a solver with the hyper-parameters that differ from their defaults."""
     import dataclasses

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt.capabilities import Capability, LabelProblem, LabelQuadratic
-from mmcopt.solving.runs import Budget, out_of_time, run, seconds_left, unbroken
+from mmcopt.solving.runs import out_of_time, run, seconds_left
 from mmcopt.solving.solver import Progress, Solver
 from mmcopt.solving.states import shaped, within
 from mmcopt.types import Floats, Ints
@@ -148,12 +148,12 @@ class LabelSearch(Solver):
                   factor: bool = False) -> None:
         """Warm this search for a precision and a form of W, unless that was done before."""
         if (self, dtype, factor) not in _warmed:
-            _warmed.add((self, dtype, factor))
             self.warm(toy())
+            _warmed.add((self, dtype, factor))
 
     def warm(self, toy: LabelQuadratic) -> None:
         """Run once on a toy problem of the same precision, so that all loops are compiled."""
-        unbroken(run(self, toy, None, np.random.default_rng(0), Budget(max_iter=30)))
+        run(self, toy, None, np.random.default_rng(0), max_iter=30)
 
     def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
         lq = f.offer(LabelQuadratic)

@@ -12,7 +12,7 @@ import numpy as np
 from mmcopt.capabilities import Capability, LabelRatio
 from mmcopt.capabilities.matrices import LowRank
 from mmcopt.solving.label_search import ONE_LABELING
-from mmcopt.solving.runs import Budget, run, unbroken
+from mmcopt.solving.runs import run
 from mmcopt.solving.solver import Progress, Solver
 from mmcopt.solving.states import within
 from mmcopt.types import Floats, Ints
@@ -208,8 +208,8 @@ def warm(search: Solver, ratio: LabelRatio) -> None:
         ratio.matrix.dense()
     toy = toy_ratio(by_rows)
     if (search, by_rows) not in _warmed and search.refuses(toy) is None:
+        run(search, toy, None, np.random.default_rng(0), max_iter=30)
         _warmed.add((search, by_rows))
-        unbroken(run(search, toy, None, np.random.default_rng(0), Budget(max_iter=30)))
 
 
 def ratio_start(ratio: LabelRatio, init: Any, rng: np.random.Generator) -> RatioBoard:

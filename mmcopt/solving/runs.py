@@ -27,9 +27,9 @@ class Budget:
     deadline: float = math.inf
     stop: threading.Event = field(default_factory=threading.Event)
 
-    def within(self, max_iter: float) -> Budget:
-        """A budget of at most ``max_iter`` steps under the same deadline and signal."""
-        return Budget(max_iter, self.deadline, self.stop)
+    def within(self, max_iter: float, time_limit: float = math.inf) -> Budget:
+        """A budget of at most ``max_iter`` steps and as many seconds under the same signal."""
+        return Budget(max_iter, min(self.deadline, clock() + time_limit), self.stop)
 
     def spent(self, steps: int) -> Status | None:
         """The limit that has been reached, if any."""
@@ -78,29 +78,30 @@ def seconds_left() -> float:
 
 def run(solver: Solver, f: Any, init: Any, rng: np.random.Generator, budget: Budget | None = None,
         record: Record | None = None, *, max_iter: float = math.inf,
-        keeper: Keeper | None = None) -> Run:
+        time_limit: float = math.inf, keeper: Keeper | None = None) -> Run:
     """Run one restart of a solver to its end: the loop behind `solve`, and for inner solvers.
 
-    Without a budget of its own a run inside a step shares the deadline and the stop signal of the
-    run around it, and takes up to ``max_iter`` steps. At least `begin` is always done. Ctrl-C sets
-    the stop signal, so that every run under it ends with its best point. A ``keeper`` takes down
-    where the run is, and begins it there when it was killed.
+    Without a budget of its own a run takes up to ``max_iter`` steps in ``time_limit`` seconds, and
+    one inside a step shares the deadline and the stop signal of the run around it. At least `begin`
+    is always done. A ``keeper`` takes down where the run is, and begins it there when it was
+    killed.
+
+    Ctrl-C sets the stop signal, so that every run under it ends with its best point. Where nobody
+    else holds that signal, a part would pass for the whole: KeyboardInterrupt goes on to the
+    caller.
     """
     outer: Budget | None = getattr(_enclosing, "budget", None)
+    alone = budget is None and outer is None
     if budget is None:
-        budget = Budget(max_iter) if outer is None else outer.within(max_iter)
+        budget = (outer or Budget()).within(max_iter, time_limit)
     _enclosing.budget = budget
     try:
-        return _loop(solver, f, init, rng, budget, record, keeper)
+        done = _loop(solver, f, init, rng, budget, record, keeper)
     finally:
         _enclosing.budget = outer
-
-
-def unbroken(run: Run) -> Run:
-    """A run; one that Ctrl-C ended interrupts whoever began it, which has no use for a part."""
-    if run.status is Status.INTERRUPTED:
+    if alone and done.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
-    return run
+    return done
 
 
 def _loop(solver: Solver, f: Any, init: Any, rng: np.random.Generator, budget: Budget,

@@ -15,7 +15,7 @@ from mmcopt.errors import ParameterError
 from mmcopt.linalg import one_thread
 from mmcopt.modeling.result import Result
 from mmcopt.solving.pairing import resolve_solver
-from mmcopt.solving.runs import run, unbroken
+from mmcopt.solving.runs import run
 from mmcopt.solving.solver import Proved
 from mmcopt.types import Ints
 
@@ -115,5 +115,5 @@ def relaxed_labels(f: Any) -> Ints:
         relaxed = f.relax("lifted" if f.offer(LiftedMargin) is not None else "mkc")
     solver = resolve_solver(None, relaxed)
     solver.prepare(relaxed)
-    found = unbroken(run(solver, relaxed, None, np.random.default_rng(0), max_iter=40))
+    found = run(solver, relaxed, None, np.random.default_rng(0), max_iter=40)
     return np.asarray(relaxed.labels(found.point))

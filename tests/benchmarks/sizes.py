@@ -35,8 +35,8 @@ RANK = 500
 class CpuBudget(Budget):
     """A deadline in CPU seconds of this process, so that other work on the machine is no matter."""
 
-    def within(self, max_iter):
-        return CpuBudget(max_iter, self.deadline, self.stop)
+    def within(self, max_iter, time_limit=np.inf):
+        return CpuBudget(max_iter, min(self.deadline, time.process_time() + time_limit), self.stop)
 
     def spent(self, steps):
         if steps >= self.max_iter:

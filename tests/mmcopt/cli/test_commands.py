@@ -29,7 +29,12 @@ BRUTE = ("solve", TINY, "--solver", "bruteforce")  # needs no compiling
 
 def test_warmup_takes_a_step_with_every_solver(monkeypatch):
     steps, names = [], ["CrammerSinger", "Hypersphere"]
-    monkeypatch.setattr(warmup, "solve", lambda f, solver, **_: steps.append((type(f), solver)))
+
+    def step(f, solver, **_):
+        steps.append((type(f), solver))
+        return types.SimpleNamespace(status=mm.Status.ITERATION_LIMIT)
+
+    monkeypatch.setattr(warmup, "solve", step)
     assert sum(map(warmup.compiled, warmup.sharing(names))) >= 0.0
     for name in names:
         kind = mm.registry.formulation(name)
