@@ -1,8 +1,9 @@
 """The command line, a front door: what a user types becomes problems, solves, tables and sentences.
 
-It may import every other room; nothing imports it. Public is `main`, the command `mmcopt`.
+It may import every other room; nothing imports it. Public are `main`, which returns the
+exit code, and `command`, which is the process `mmcopt`.
 """
 
-from mmcopt.cli.parser import main
+from mmcopt.cli.parser import command, main
 
-__all__ = ["main"]
+__all__ = ["command", "main"]

@@ -1,5 +1,5 @@
 """``python -m mmcopt.cli`` is the command `mmcopt`."""
 
-from mmcopt.cli.parser import main
+from mmcopt.cli.parser import command
 
-raise SystemExit(main())
+raise SystemExit(command())

@@ -327,6 +327,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     return TERMINATED if signal.SIGTERM in came and code == INTERRUPTED else code
 
 
+def command() -> int:
+    """Run the command line as a process, which ends by its exit code whatever signal comes then."""
+    code = main()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    return code
+
+
 @contextmanager
 def _heeding() -> Iterator[list[int]]:
     """Let SIGTERM interrupt what runs as SIGINT does, and list which came.

@@ -456,6 +456,17 @@ def test_signals_within_an_import_wait_for_its_end(run, monkeypatch, tmp_path, s
     assert signal.getsignal(sent) in (signal.SIG_DFL, signal.default_int_handler)
 
 
+@pytest.mark.parametrize("sent", ["SIGINT", "SIGTERM"])
+def test_a_signal_that_comes_when_all_is_said_changes_nothing(sent):
+    done = subprocess.run([sys.executable, "-c", (
+        "import atexit, os, signal, sys\n"
+        "from mmcopt.cli import command\n"
+        f"atexit.register(lambda: os.kill(os.getpid(), signal.{sent}))\n"
+        "sys.argv = ['mmcopt', '--version']\n"
+        "raise SystemExit(command())\n")], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "") and mm.__version__ in done.stdout
+
+
 def test_as_a_process():
     done = subprocess.run([sys.executable, "-m", "mmcopt.cli", *BRUTE, "--json"],
                           capture_output=True, text=True)
