@@ -121,7 +121,8 @@ def main():
             print(f"{type(error).__name__}: {error}")
 
     large = Seating(party(80, 4, seed=2, noise=0.3)[0], 4)
-    iris = mm.formulations.LeastSquares(mm.datasets.load("iris")[0], 3, sizes=0.2)
+    iris = mm.formulations.LeastSquares(mm.datasets.load("iris")[0], 3, sizes=0.2,
+                                        kernel=mm.kernels.Gaussian(width=0.5))
     table = mm.compare({"80 people": large, "iris": iris},
                        [Metropolis(sweeps=60 if QUICK else 200), "Shaking", "Tabu", "Memetic"],
                        seeds=2 if QUICK else 5)

@@ -18,11 +18,13 @@ from mmcopt.formulations.regression_matrix import (
     FactorRegression,
     RegressionMatrix,
 )
-from mmcopt.kernels import Kernel
+from mmcopt.kernels import Gaussian, Kernel
 from mmcopt.modeling import cached
 from mmcopt.types import Floats, Ints, Samples
 
 SUMS = 1e-9  # share of an objective that its sums may lose
+FEW, EACH = 2.0, 20  # directions a cluster, and samples, of which a fit that is poor is cautioned
+WELL = 0.9  # share of what labels differ by that a good fit follows
 SINGLE = 2.0**-10  # lam per unit of kernel diagonal from which float32 finds the same labels
 
 
@@ -99,6 +101,27 @@ class LabelRegression(KernelLabels):
     def rounding(self) -> tuple[float, float]:
         """How far rounding may take the objective by W: a share of it, and an absolute part."""
         return self.regression.rounding
+
+    @cached
+    def effective_dimension(self) -> float:
+        """The trace of R: how many directions fits follow, those of eigenvalues of K above lam."""
+        return float(self.W.diagonal().sum()) - self.flat
+
+    def caution(self, point: Any, labels: Ints | None = None,
+                value: float | None = None) -> str | None:
+        k = self.n_clusters
+        if k == 1 or self.n < EACH * k or not isinstance(self.kernel, Gaussian) \
+                or self.effective_dimension >= FEW * k:
+            return None
+        c = np.asarray(point)
+        each = self.W.within_each(c, k) / np.maximum(np.bincount(c, minlength=k), 1)
+        followed = float(each.sum() - self.flat) / (k - self.center)
+        if followed >= WELL:
+            return None
+        return (f"the fits follow {self.effective_dimension:.3g} directions (effective_dimension), "
+                f"few for {k} clusters, and {max(followed, 0.0):.0%} of what these differ by; a "
+                "narrower kernel follows more, such as "
+                f"mmcopt.selection.resolving(X, {k}), and so does a smaller lam")
 
     def uncertainty(self, point: Ints) -> float:
         return self.rounding[0] * abs(self.objective(point))

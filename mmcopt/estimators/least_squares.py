@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -10,10 +11,10 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mmcopt.checks import integer, optional, real, seed_of
-from mmcopt.errors import ParameterError
-from mmcopt.kernels import Gaussian, Kernel, as_kernel
+from mmcopt.errors import MMCWarning, ParameterError
+from mmcopt.kernels import Kernel, as_kernel
 from mmcopt.registry import formulation
-from mmcopt.selection import most_central, path
+from mmcopt.selection import most_central, path, resolving
 from mmcopt.solving import solve
 
 PLAIN_LAM = 0.1
@@ -29,8 +30,9 @@ class LeastSquaresClustering(ClusterMixin, BaseEstimator):
     ----------
     n_clusters : int
     kernel : "auto", Kernel or name
-        "auto" is ``Gaussian(width=1)``, approximated by 500 landmarks beyond 10,000 samples. Do
-        not standardise the features first unless their units differ.
+        "auto" is a Gaussian kernel, the widest up to ``width=1`` that tells so many clusters apart
+        (`mmcopt.selection.resolving`), approximated by 500 landmarks beyond 10,000 samples. Do not
+        standardise the features first unless their units differ.
     lam : "auto" or float
         "auto" follows a path of seven values from 10^-2.5 to 10^0.5 and takes the one whose
         partition agrees most with those of the others (`mmcopt.selection.most_central`); beyond
@@ -90,7 +92,7 @@ class LeastSquaresClustering(ClusterMixin, BaseEstimator):
         self._check_parameters()
         X = validate_data(self, X, accept_sparse="csr", dtype="numeric", ensure_min_samples=2)
         seed = seed_of(self.random_state, type(self).__name__)
-        kernel = self._kernel(X.shape[0])
+        kernel = self._kernel(X)
         problem = formulation("LeastSquares")(X, self.n_clusters, kernel=kernel, lam=PLAIN_LAM,
                                               sizes=self.sizes)
         start = None
@@ -101,8 +103,11 @@ class LeastSquaresClustering(ClusterMixin, BaseEstimator):
             problem, start = chosen.formulation, chosen.point
         # One cluster leaves one labeling, which enumeration certifies.
         given = "BruteForce" if self.n_clusters == 1 else None
-        self.result_ = solve(problem, given, init=start, restarts=self.restarts, seed=seed,
-                             time_limit=self.time_limit)
+        with warnings.catch_warnings():
+            if self._automatic:  # to take another kernel is no advice to who has not named one
+                warnings.filterwarnings("ignore", ".*effective_dimension", MMCWarning)
+            self.result_ = solve(problem, given, init=start, restarts=self.restarts, seed=seed,
+                                 time_limit=self.time_limit)
         self.kernel_, self.lam_ = kernel, problem.lam
         self.labels_ = self.result_.labels
         self.objective_ = self.result_.objective
@@ -125,11 +130,12 @@ class LeastSquaresClustering(ClusterMixin, BaseEstimator):
     def _automatic(self) -> bool:
         return isinstance(self.kernel, str) and self.kernel == "auto"
 
-    def _kernel(self, n: int) -> Kernel:
+    def _kernel(self, X: Any) -> Kernel:
         if not self._automatic:
             return as_kernel(self.kernel)
-        plain = Gaussian(width=1.0)
-        return plain if n <= DENSE_LIMIT else plain.nystroem(RANK)
+        lam = PLAIN_LAM if isinstance(self.lam, str) else float(self.lam)
+        plain = resolving(X, self.n_clusters, lam=lam)
+        return plain if X.shape[0] <= DENSE_LIMIT else plain.nystroem(RANK)
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores of samples, one column a cluster."""

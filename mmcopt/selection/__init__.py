@@ -1,7 +1,8 @@
 """Choosing parameters and partitions without labels; each function says where it fails.
 
 It may import comparisons, assignments, solving and what is below them. Public are the functions
-below: `labels` for partitions of label problems, `domains` for gamma and C of one-class models.
+below: `labels` for partitions of label problems, `widths` for their Gaussian kernels, `domains` for
+gamma and C of one-class models.
 """
 
 from mmcopt.selection.labels import (
@@ -16,6 +17,7 @@ from mmcopt.selection.labels import (
     stability,
 )
 from mmcopt.selection.one_class import Candidates, domains
+from mmcopt.selection.widths import resolving
 
 __all__ = ["LAMS", "Candidates", "Grid", "centrality", "domains", "grid", "lowest", "most_central",
-           "objective_ratio", "path", "stability"]
+           "objective_ratio", "path", "resolving", "stability"]

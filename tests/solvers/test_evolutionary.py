@@ -13,6 +13,7 @@ X, Y = mm.datasets.load("gaussians:n=40,distance=4,seed=0")
 F = LeastSquares(X, 2, scaling="mean", lam=0.01)
 
 
+@pytest.mark.filterwarnings("ignore:.*effective_dimension")
 def test_two_far_groups_are_found():
     r = mm.solve(F, Evolutionary(), seed=0)
     assert mm.metrics.accuracy(Y, r.labels) == 1.0 and r.status is Status.CONVERGED
@@ -29,6 +30,7 @@ def test_equal_labelings_do_not_keep_it_going():
             assert r.status is Status.CONVERGED
 
 
+@pytest.mark.filterwarnings("ignore:.*effective_dimension")
 def test_the_paper_s_stop_waits_for_patience_n_generations():
     short, long = (mm.solve(F, Evolutionary(stop="paper", patience=p), seed=0) for p in (10, 100))
     for r, p in ((short, 10), (long, 100)):

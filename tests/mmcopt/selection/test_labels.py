@@ -77,6 +77,7 @@ def test_most_central_takes_what_agrees_most_whatever_the_problems(problem, blob
     assert selection.most_central(results[:1]) is results[0]
 
 
+@pytest.mark.filterwarnings("ignore:.*effective_dimension")
 def test_stability_is_one_where_every_run_ends_alike_and_less_where_not(problem):
     assert selection.stability(problem, runs=3) == 1.0
     weak = StochasticDescent(swaps=False)
@@ -132,6 +133,7 @@ def test_a_path_keeps_the_order_of_lambdas_and_the_objective_of_the_formulation(
         assert r.verify()
 
 
+@pytest.mark.filterwarnings("ignore:.*effective_dimension")
 def test_a_path_finds_what_solving_each_cell_finds(cells):
     for r in cells:
         alone = mm.solve(r.formulation, seed=0)
