@@ -11,11 +11,10 @@ import os
 
 import numpy as np
 from sklearn.datasets import make_blobs
-from sklearn.neighbors import kneighbors_graph
 
 import mmcopt as mm
-from mmcopt.formulations import LeastSquares
-from mmcopt.kernels import Precomputed
+from mmcopt.formulations import KernelKMeans, LeastSquares
+from mmcopt.kernels import Neighbors
 
 QUICK = bool(os.environ.get("MMCOPT_QUICK"))
 LAMS = (0.1, 1.0) if QUICK else mm.selection.LAMS
@@ -39,13 +38,6 @@ def one_path(X, y, k):
     print(f"most central: lam = {chosen.formulation.lam:.3g}, ari {ari(y, chosen.labels):.3f}\n")
 
 
-def neighbour_graph(X, neighbours=8, t=10.0):
-    """Kernel (L + I/t)^-1 of the graph of nearest neighbours: what is connected is similar."""
-    A = kneighbors_graph(X, neighbours).toarray()
-    A = np.maximum(A, A.T)
-    return np.linalg.inv(np.diag(A.sum(axis=1)) - A + np.eye(len(X)) / t)
-
-
 def main():
     iris, species = mm.datasets.load("iris")
     one_path(iris, species, 3)
@@ -65,19 +57,21 @@ def main():
              {"digits 3-8": digits, "300 and 20 samples": blobs, "moons": moons}.items()]
     sized = most_central(blobs[0], 2, sizes=mm.constraints.Sizes(exact=(300, 20)))
     rows.insert(3, ("  with their sizes", blobs[1], *sized))
-    graph = LeastSquares(neighbour_graph(moons[0]), 2, kernel=Precomputed(), lam=1.0)
+    graph = KernelKMeans(moons[0], 2, kernel=Neighbors().unit())
     rows.append(("  on a graph", moons[1], mm.solve(graph, seed=0), None))
 
     print("The most central cell of a grid of widths and lambdas:")
     print(f"{'set':20}{'lam':>8}{'objective':>11}{'bound':>9}{'gap':>8}{'agreement':>11}{'ari':>7}")
     for name, y, best, cells in rows:
         agreement = "-" if cells is None else f"{cells.scores.max():.3f}"
-        print(f"{name:20}{best.formulation.lam:8.3g}{best.objective:11.3f}{best.lower_bound:9.3f}"
+        lam = "-" if cells is None else f"{best.formulation.lam:.3g}"
+        print(f"{name:20}{lam:>8}{best.objective:11.3f}{best.lower_bound:9.3f}"
               f"{100 * best.gap:7.1f}%{agreement:>11}{ari(y, best.labels):7.3f}")
     print("""
 The criterion gains more by halving a large cluster than by parting a small one from it, and all
 cells agree on that: say the sizes. Two-dimensional shapes have no margin in a wide
-Gaussian: give a graph kernel through Precomputed(). High agreement is not evidence of truth.""")
+Gaussian: take the kernel Neighbors(), as examples/shapes.py does. High agreement is not
+evidence of truth.""")
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ def test_there_is_one_script_for_each_idea():
         "a_million_points", "certified_kmeans", "choosing_domains", "choosing_parameters",
         "compare_margin_solvers", "compare_solvers", "compose", "evommc", "how_good_is_kmeans",
         "kmeans_in_the_table", "mkc_weights", "own_constraint", "printed_cut", "proved_optimum",
-        "relaxation_ladder", "sgd_lmsvc", "text", "umc_rls", "your_own"}
+        "relaxation_ladder", "sgd_lmsvc", "shapes", "text", "umc_rls", "your_own"}
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda p: p.stem)
@@ -95,7 +95,16 @@ def test_the_comparison_of_solvers_draws_pictures(run):
     assert all(f"runs/{name}" in out for name in pictures)
 
 
-@pytest.mark.parametrize("name", ["compare_margin_solvers", "mkc_weights"])
+def test_shapes_and_sizes_ask_for_other_objectives(run):
+    ari = {tuple(row[:2]): float(row[2]) for row in re.findall(
+        r"^(moons|sizes) +(\w+(?: on \w+)?) .* % +(-?[\d.]+)$", run("shapes").out, re.M)}
+    assert len(ari) == 8
+    on_graph = [ari[name, "KernelKMeans on Neighbors"] for name in ("moons", "sizes")]
+    assert min(*on_graph, ari["sizes", "DiscriminativeKMeans"]) > 0.9
+    assert max(ari["moons", "KernelKMeans"], ari["sizes", "LeastSquares"]) < 0.6
+
+
+@pytest.mark.parametrize("name", ["compare_margin_solvers", "mkc_weights", "shapes"])
 def test_a_script_about_margins_draws_one_picture(run, name):
     pytest.importorskip("matplotlib")
     out, folder = run(name)

@@ -34,12 +34,12 @@ from mmcopt.assignment.domain import (
     by_size,
     joined,
     lengths,
-    nearest,
     neighbour_edges,
 )
 from mmcopt.assignment.peaks import LevelTree, build, least_size
 from mmcopt.checks import choice, data_matrix, flag, integer, optional, plural, real
 from mmcopt.errors import DataError, ParameterError
+from mmcopt.kernels.neighbors import nearest
 from mmcopt.modeling import Formulation, Result
 from mmcopt.types import Bools, Floats, Ints, Samples
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from mmcopt.checks import is_sparse, require_memory
 from mmcopt.errors import DataError
+from mmcopt.kernels.neighbors import nearest
 from mmcopt.kernels.on_demand import Gaussians
 from mmcopt.types import Floats, Ints
 
@@ -26,7 +27,6 @@ FEWEST, MOST = 3, 50  # sample points of a segment
 GOLDEN = 0.6180339887498949
 COARSE = 7  # sample points that a long segment is first tried at
 POINTS = 200_000  # sample points held at a time
-TREES = 15  # features up to which a k-d tree finds neighbours faster than all distances do
 LOW, COMPONENTS, EDGES = 600, 100, 1000  # see `bridges`
 
 
@@ -205,19 +205,6 @@ def _dense(problem: Any) -> Floats:
 
 
 # ---------------------------------------------------------------- neighbours
-
-
-def nearest(P: Floats, queries: Floats, k: int = 1) -> Ints:
-    """The k nearest of the points P to each query, (m, k)."""
-    k = min(k, len(P))
-    if P.shape[1] <= TREES:
-        from scipy.spatial import cKDTree
-
-        return np.asarray(cKDTree(P).query(queries, k=np.arange(1, k + 1))[1], dtype=np.int64)
-    from sklearn.neighbors import NearestNeighbors
-
-    model = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(P)
-    return np.asarray(model.kneighbors(queries, return_distance=False), dtype=np.int64)
 
 
 def lengths(P: Floats, i: Ints, j: Ints) -> Floats:

@@ -16,10 +16,12 @@ from mmcopt.margins import MarginLoss
 
 KERNELS: dict[str, Callable[..., Any]] = {
     "linear": kernels.Linear, "polynomial": kernels.Polynomial, "gaussian": kernels.Gaussian,
-    "laplacian": kernels.Laplacian, "cosine": kernels.Cosine, "precomputed": kernels.Precomputed}
-METHODS = {"nystroem": ("rank", "seed"), "pca": ("share",),
-           "cholesky": ("share", "rank"), "centered": (), "normalized": ()}
-POSITIONAL = {"polynomial": ("degree", "coef0")}
+    "laplacian": kernels.Laplacian, "cosine": kernels.Cosine, "neighbors": kernels.Neighbors,
+    "precomputed": kernels.Precomputed}
+METHODS = {"nystroem": ("rank", "seed"), "pca": ("share", "rank"),
+           "cholesky": ("share", "rank"), "centered": (), "normalized": (), "unit": ()}
+WORDS = ("weights",)  # parameters that are no numbers
+POSITIONAL = {"polynomial": ("degree", "coef0"), "neighbors": ("n_neighbors",)}
 LOSSES = {re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower(): cls
           for name, cls in MARGIN_LOSSES.items()}
 EXAMPLE = "gaussian:width=0.5, linear, polynomial:degree=2,coef0=1, gaussian:width=1+0.3*linear"
@@ -139,9 +141,12 @@ class _Reader:
             if not self.take(","):
                 return given
 
-    def value(self, key: str) -> int | float:
+    def value(self, key: str) -> int | float | str:
         sign = -1 if self.take("-") else 1
         kind, word = self.peek()
+        if kind == "name" and key in WORDS:
+            self.at += 1
+            return word
         if kind != "number":
             raise self.error(f"{key} must be a number; got {word!r}")
         self.at += 1

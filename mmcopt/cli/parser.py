@@ -52,9 +52,9 @@ my.npz, my.libsvm; openml:NAME; or NAME for NAME.npz in the folder that MMCOPT_D
 
 KERNEL = """\
 kernels: linear, cosine, gaussian:width=0.5 (of the largest distance; or gamma=, sigma=),
-laplacian:gamma=1, polynomial:degree=2,coef0=1; sums and products with numbers:
-gaussian:width=1+0.3*linear; suffixes: .nystroem:300 for large data, .pca:0.95 and
-.cholesky:0.99 for the leading directions"""
+laplacian:gamma=1, polynomial:degree=2,coef0=1, neighbors:10 (clusters of any shape); sums
+and products with numbers: gaussian:width=1+0.3*linear; suffixes: .nystroem:300 for large
+data, .pca:0.95 and .cholesky:0.99 for the leading directions, .unit for samples of length 1"""
 
 FAMILIES = """\
 problems, and the options they take (mmcopt describe NAME prints their mathematics)
@@ -75,6 +75,7 @@ SOLVE = f"""\
 examples
   mmcopt solve iris --kernel gaussian:width=0.5
   mmcopt solve digits:3,8 --sizes 0.2 --time-limit 5 --out labels.csv
+  mmcopt solve moons --formulation KernelKMeans --kernel neighbors.unit
   mmcopt solve my.csv -k 4 --kernel '0.3*linear+gaussian:width=1' --save run.npz --certify 30
   mmcopt solve moons --solver shaking,polish=false --restarts 10 --json
   mmcopt solve gaussians:n=60,distance=2 --solver BranchAndBound    a proof

@@ -58,7 +58,7 @@ class LeastSquaresClustering(ClusterMixin, BaseEstimator):
     Notes
     -----
     Clusters of very different sizes and two-dimensional shapes are known failures of the defaults:
-    give ``sizes``, or a graph kernel through ``Precomputed()``.
+    give ``sizes``, or solve `DiscriminativeKMeans` or `KernelKMeans` on the kernel `Neighbors`.
 
     Examples
     --------

@@ -12,6 +12,7 @@ Gaussian(width=0.5) + 0.3 * Polynomial(degree=2, coef0=1.0)
 """
 
 from mmcopt.kernels import approximations as approximations  # each registers what it fits
+from mmcopt.kernels import neighbors as neighbors
 from mmcopt.kernels.descriptions import (
     Centered,
     Columns,
@@ -20,6 +21,7 @@ from mmcopt.kernels.descriptions import (
     Kernel,
     Laplacian,
     Linear,
+    Neighbors,
     Normalized,
     Nystroem,
     Pivoted,
@@ -29,12 +31,13 @@ from mmcopt.kernels.descriptions import (
     Product,
     Scaled,
     Sum,
+    Unit,
     as_kernel,
 )
 from mmcopt.kernels.fitted import FittedKernel
 
 __all__ = [
     "Centered", "Columns", "Cosine", "FittedKernel", "Gaussian", "Kernel", "Laplacian", "Linear",
-    "Normalized", "Nystroem", "Pivoted", "Polynomial", "Precomputed", "Principal", "Product",
-    "Scaled", "Sum", "as_kernel",
+    "Neighbors", "Normalized", "Nystroem", "Pivoted", "Polynomial", "Precomputed", "Principal",
+    "Product", "Scaled", "Sum", "Unit", "as_kernel",
 ]

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt import checks
 from mmcopt.errors import DataError, ParameterError
+from mmcopt.kernels.data import Data, squares
 from mmcopt.kernels.descriptions import (
     Columns,
     Nystroem,
     Pivoted,
     Principal,
+    Unit,
     fits,
     fitted,
 )
-from mmcopt.kernels.fitted import Data, FittedKernel
-from mmcopt.linalg import EQUAL, roots
+from mmcopt.kernels.fitted import FittedKernel
+from mmcopt.linalg import EQUAL, UNIT, roots
 
 Array = NDArray[np.float64]
 
@@ -45,11 +47,16 @@ class _Landmarks(FittedKernel):
 
 @fits(Principal)
 class _Directions(FittedKernel):
-    """The features V sqrt(w) of the leading eigenvectors that hold a share of the trace."""
+    """The features V sqrt(w) of the leading eigenvectors that hold a share of the trace.
+
+    Of a kernel with features they are found from these.
+    """
 
     def __init__(self, kernel: Any, data: Data) -> None:
         super().__init__(kernel, data)
+        self._of_features = self.explicit
         self.psd = self.explicit = True
+
         def leading(w: Array) -> slice:
             if not w[-1] > 0:
                 raise DataError(f"{data.owner}: pca() needs a kernel of positive trace; check for "
@@ -58,12 +65,23 @@ class _Directions(FittedKernel):
             r = int(np.searchsorted(np.cumsum(w), kernel.share * w.sum() * (1 - 1e-12))) + 1
             while r < len(w) and w[r] > (1.0 - EQUAL) * w[r - 1]:  # equal ones, all or none
                 r += 1
-            return slice(len(w) - r, None)
+            return slice(len(w) - min(r, kernel.rank or r), None)
 
-        self._root = roots(self._parts[0].matrix(), leading)[1][:, ::-1]
+        if self._of_features:
+            Phi = cast(Array, self._parts[0].features())
+            root = roots(Phi.T @ Phi, leading)[0][:, ::-1]
+            self._root = root / np.linalg.norm(root, axis=0)
+        else:
+            self._root = roots(self._parts[0].matrix(), leading)[1][:, ::-1]
+
+    def _features(self) -> Array:
+        if self._of_features:
+            return np.asarray(cast(Array, self._parts[0].features()) @ self._root)
+        return super()._features()
 
     def _map(self, A: Any) -> Any:
-        return self._parts[0]._rows(A) @ self._root
+        inner = self._parts[0]
+        return (inner._map(A) if self._of_features else inner._rows(A)) @ self._root
 
 
 @fits(Pivoted)
@@ -97,6 +115,61 @@ class _Pivots(FittedKernel):
 
     def _map(self, A: Any) -> Any:
         return self._parts[0]._rows(A, self._R) @ self._root
+
+
+@fits(Unit)
+class _Angles(FittedKernel):
+    """K_ij / (K_ii K_jj)^1/2, or the features divided by their lengths."""
+
+    def __init__(self, kernel: Any, data: Data) -> None:
+        super().__init__(kernel, data)
+        lengths = self._parts[0].diagonal()
+        self._least = float(lengths.min())
+        if not self._least > 0.0:
+            raise DataError(f"{data.owner}: row {int(lengths.argmin())} of X has length 0 in the "
+                            f"feature space of {kernel.inner!r}, so it has no angle to the others "
+                            "(unit); drop such rows.")
+        self._roots = np.sqrt(lengths)
+
+    def matrix(self) -> Array:
+        if self.explicit:
+            return super().matrix()
+        K = self._parts[0].matrix()
+        K /= self._roots
+        K /= self._roots[:, None]
+        np.fill_diagonal(K, 1.0)
+        return np.asarray((K + K.T) / 2.0)
+
+    def diagonal(self) -> Array:
+        return np.ones(self.n)
+
+    def accuracy(self) -> tuple[float, float]:
+        if self.explicit:
+            return super().accuracy()
+        error, _ = self._parts[0].accuracy()
+        return 2.0 * error / self._least + 6.0 * UNIT, 1.0
+
+    def feature_error(self) -> float:
+        inner = self._parts[0]
+        return (2.0 * inner.feature_error() / np.sqrt(self._least)
+                + (inner.feature_count or 0) * UNIT)
+
+    def _own(self, A: Any) -> Array:
+        return np.ones(A.shape[0])
+
+    def _map(self, A: Any) -> Any:
+        F = self._parts[0]._map(A)
+        return F / np.sqrt(squares(F))[:, None]
+
+    def _features(self) -> Array:
+        return np.asarray(cast(Array, self._parts[0].features()) / self._roots[:, None])
+
+    def _cross(self, A: Any, R: Any, own: bool) -> Array:
+        inner = self._parts[0]
+        K = inner._rows(A, R, own)
+        K /= np.sqrt(inner._own(A))[:, None]
+        K /= self._roots[R]
+        return K
 
 
 @fits(Columns)

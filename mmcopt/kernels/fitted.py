@@ -36,7 +36,8 @@ RANGE = 300.0  # decimal exponents of entries of a kernel
 FAR = 900.0  # gamma |x - mean|^2 from which products lose digits of distances that count
 _TEX = {"x'z": r"x^\top z", "|x-z|": r"\|x-z\|", "|x| |z|": r"\|x\| \|z\|", "exp": r"\exp",
         "dmax": r"d_{\max}", "center": r"\mathrm{center}", "normalize": r"\mathrm{normalize}",
-        "nystroem": r"\mathrm{nystroem}", "cholesky": r"\mathrm{cholesky}", " * ": r" \cdot "}
+        "nystroem": r"\mathrm{nystroem}", "unit": r"\mathrm{unit}", "^-1": "^{-1}",
+        "cholesky": r"\mathrm{cholesky}", " * ": r" \cdot "}
 
 
 def _mirror(n: int, block: Callable[[int, int], Array]) -> Array:
@@ -120,6 +121,8 @@ class FittedKernel:
 
     def diagonal(self) -> Array:
         """Return the diagonal of the training kernel."""
+        if self.explicit:
+            return squares(cast(Array, self.features()))
         X, out = self._data.X, np.empty(self.n)
         for s in range(0, self.n, STRIP):
             part = slice(s, min(s + STRIP, self.n))

@@ -183,7 +183,7 @@ def test_single_precision_is_used_only_where_it_is_safe():
      "LeastSquares: scaling must be one of 'sum', 'mean'; got 'avg'."),
     ({"kernel": "rbf"}, ParameterError,
      "kernel must be a kernel of mmcopt.kernels, such as Gaussian(width=1), or one of 'linear', "
-     "'gaussian', 'cosine', 'precomputed'; got 'rbf'. Did you mean 'gaussian'?"),
+     "'gaussian', 'cosine', 'neighbors', 'precomputed'; got 'rbf'. Did you mean 'gaussian'?"),
     ({"sizes": 3}, ParameterError,
      "sizes must be Sizes(...), a share such as 0.2, a pair (low, high) or None; got 3. For given "
      "sizes write Sizes(exact=[...])."),

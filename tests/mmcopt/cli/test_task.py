@@ -12,7 +12,7 @@ from mmcopt.cli import parser as cli
 from mmcopt.cli import task
 from mmcopt.cli.parse import LOSSES, parse_kernel, parse_loss
 from mmcopt.errors import BackendError, ParameterError
-from mmcopt.kernels import Gaussian, Linear
+from mmcopt.kernels import Gaussian, Linear, Neighbors
 from mmcopt.margins import Hinge, Logistic, SquaredHinge
 
 TWO = "gaussians:n=24,distance=8,seed=0"
@@ -86,6 +86,9 @@ def test_losses(text, loss):
 
 def test_kernels_of_few_directions():
     assert parse_kernel("linear.pca:0.9") == Linear().pca(0.9)
+    assert parse_kernel("neighbors.unit") == Neighbors().unit()
+    assert parse_kernel("neighbors:5,weights=binary,t=20.pca:rank=60") \
+        == Neighbors(5, "binary", 20).pca(rank=60)
     assert parse_kernel("linear.pca") == Linear().pca()
 
 

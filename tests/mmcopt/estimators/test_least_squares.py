@@ -233,7 +233,7 @@ def test_clone_parameters_pipeline_and_pickle(iris, fitted):
      "LeastSquaresClustering: random_state must be an integer at least 0; got -1."),
     ({"kernel": "rbf"},
      "kernel must be a kernel of mmcopt.kernels, such as Gaussian(width=1), or one of 'linear', "
-     "'gaussian', 'cosine', 'precomputed'; got 'rbf'. Did you mean 'gaussian'?"),
+     "'gaussian', 'cosine', 'neighbors', 'precomputed'; got 'rbf'. Did you mean 'gaussian'?"),
 ])
 def test_parameters_are_refused_by_fit_in_words(iris, options, words):
     model = LeastSquaresClustering(**options)  # scikit-learn: the constructor only stores
