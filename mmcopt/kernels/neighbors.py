@@ -20,7 +20,7 @@ DENSE = 5000  # distinct rows up to which the kernel is a matrix
 DIRECTIONS, PARTS = 100, 500  # leading directions of it beyond, and at most so many parts
 WIDE = 50  # principal components in which large data look for neighbours
 SCALE = 7  # the neighbour whose distance is the scale of a row
-FAINT = 1e-200  # weight of the faintest edge: its end is as good as a part of its own
+FAINT = 1e-200  # weight of the faintest edge, which leaves its end all but alone
 
 
 @fits(Neighbors)

@@ -22,7 +22,9 @@ from mmcopt.formulations import (
     CPM3C,
     MKC,
     Diffrac,
+    DiscriminativeKMeans,
     Hypersphere,
+    KernelKMeans,
     LeastSquares,
     OneClassHinge,
 )
@@ -50,6 +52,7 @@ KERNELS = [None, "linear", "gaussian", "precomputed", "rbf", "", 3, X @ X.T, ker
            kernels.Gaussian(gamma=1e300), kernels.Gaussian(sigma=1e-300), kernels.Precomputed(),
            kernels.Laplacian(width=1), kernels.Cosine(), kernels.Linear().centered().normalized(),
            kernels.Gaussian(width=1).nystroem(3), kernels.Linear().nystroem(99),
+           "neighbors", kernels.Neighbors(3), kernels.Neighbors(2, "binary").unit(),
            0.3 * kernels.Linear() + kernels.Polynomial(2), kernels.Linear().pca(0.9),
            kernels.Linear().on([0]), kernels.Linear().on([7]), [kernels.Linear()], [], [None],
            [kernels.Linear(), "gaussian"], ["rbf"]]
@@ -66,7 +69,8 @@ NAMED = {"kernel": KERNELS, "kernels": KERNELS, "known": LINKS, "must_link": LIN
          "seed": [0, 7, None, -1, "a", 1.5, [1, 2], np.random.default_rng(0)],
          "time_limit": [0.05, 0, None, -1, "a", np.nan], "max_iter": [1, 3, 0, -1, 2.5, "a"],
          "bound": [True, False, None, 3], "progress": [False, 0]}
-KINDS = [LeastSquares, CPM3C, MKC, OneClassHinge, Hypersphere, Diffrac]
+KINDS = [LeastSquares, CPM3C, MKC, OneClassHinge, Hypersphere, Diffrac, KernelKMeans,
+         DiscriminativeKMeans]
 SOLVERS = list(registry.solvers().values())
 
 
@@ -147,7 +151,7 @@ WORDS = ["iris", "digits:3,8", "moons:n=30,noise=.1", "blobs", "moons:n=x", "moo
 FLAGS = ["--clusters", "--kernel", "--C", "--lam", "--kappa", "--sizes", "--scaling", "--beta",
          "--p", "--loss", "--size-floor", "--balance", "--bias", "--labels", "--columns",
          "--formulation", "--solver", "--seed", "--restarts", "--init", "--jobs"]
-VALUES = ["1", "2", "3", "0", "-1", ".5", "nan", "inf", "1e400", "", "a", "x=1", "Tabu", "SGD",
+VALUES = ["1", "2", "3", "0", "-1", ".5", "nan", "inf", "1e400", "", "a", "x=1", "Tabu", "SGD", "neighbors:3.unit",
           "Memetic,pool=3", "Memetic,pool=x", "Tabu,,", "gaussian:width=.5", "gaussian:width=",
           "gaussian:", "linear+gaussian", "poly:3", "LeastSquares", "CPM3C", "MKC", "OneClassHinge",
           "MaxCut", "kmeans", "random", "3:8", "8:3", "a:b", "mean", "Hinge", "logistic", ",",

@@ -147,3 +147,10 @@ def test_a_graph_in_too_many_parts_is_refused(factors, monkeypatch):
     pairs = np.repeat(100.0 * np.arange(12.0), 2)[:, None] + np.tile([0.0, 1.0], 12)[:, None]
     with pytest.raises(DataError, match="falls into 12 parts; ask for more neighbours"):
         Neighbors(1).fit(pairs)
+
+
+def test_a_sample_far_from_all_others_is_all_but_alone():
+    far = np.vstack([1e-6 * X, np.full((1, 3), 1e3)])
+    K = Neighbors().fit(far).matrix()
+    assert np.isfinite(K).all() and K[-1, -1] == pytest.approx(1 / 101)  # all that I + t L holds
+    np.testing.assert_allclose(K[-1, :-1], 0.0, atol=1e-6)
