@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mmcopt.checks import integer, optional, real, seed_of
+from mmcopt.checks import choice, integer, optional, real, seed_of
 from mmcopt.errors import MMCWarning, ParameterError
 from mmcopt.kernels import Kernel, as_kernel
 from mmcopt.registry import formulation
-from mmcopt.selection import most_central, path, resolving
+from mmcopt.selection import by_graph, most_central, path, resolving
 from mmcopt.solving import solve
 
 PLAIN_LAM = 0.1
@@ -39,6 +39,9 @@ class LeastSquaresClustering(ClusterMixin, BaseEstimator):
         4000 samples it is 0.1.
     sizes : Sizes, share or None
         Bounds on the cluster sizes, as in `mmcopt.constraints.Sizes`.
+    model : "least-squares" or "auto"
+        "auto" solves `KernelKMeans` on a graph of neighbours, too, and takes that where clusters
+        of like size cut through the graph (`mmcopt.selection.by_graph`). Dense X only.
     restarts : int
         Runs of the solver at the parameters chosen, of which the best is kept.
     time_limit : float or None
@@ -53,12 +56,13 @@ class LeastSquaresClustering(ClusterMixin, BaseEstimator):
     result_ : Result
         Everything else: history, certificate, ``verify``, ``certify``, ``plot``.
     kernel_, lam_ : Kernel, float
-        The parameters used.
+        The parameters used; no lam where ``model="auto"`` took the graph.
 
     Notes
     -----
     Clusters of very different sizes and two-dimensional shapes are known failures of the defaults:
-    give ``sizes``, or solve `DiscriminativeKMeans` or `KernelKMeans` on the kernel `Neighbors`.
+    give ``sizes``, or ``model="auto"``, or solve `DiscriminativeKMeans`, or `KernelKMeans` on the
+    kernel `Neighbors`.
 
     Examples
     --------
@@ -70,12 +74,13 @@ class LeastSquaresClustering(ClusterMixin, BaseEstimator):
     """
 
     def __init__(self, n_clusters: int = 2, *, kernel: Any = "auto", lam: Any = "auto",
-                 sizes: Any = None, restarts: int = 1, time_limit: float | None = None,
-                 random_state: Any = None) -> None:
+                 sizes: Any = None, model: str = "least-squares", restarts: int = 1,
+                 time_limit: float | None = None, random_state: Any = None) -> None:
         self.n_clusters = n_clusters
         self.kernel = kernel
         self.lam = lam
         self.sizes = sizes
+        self.model = model
         self.restarts = restarts
         self.time_limit = time_limit
         self.random_state = random_state
@@ -108,7 +113,10 @@ class LeastSquaresClustering(ClusterMixin, BaseEstimator):
                 warnings.filterwarnings("ignore", ".*effective_dimension", MMCWarning)
             self.result_ = solve(problem, given, init=start, restarts=self.restarts, seed=seed,
                                  time_limit=self.time_limit)
-        self.kernel_, self.lam_ = kernel, problem.lam
+        if self.model == "auto" and self.n_clusters > 1:
+            self.result_ = by_graph(self.result_, seed=seed, time_limit=self.time_limit)
+            problem = self.result_.formulation
+        self.kernel_, self.lam_ = problem.kernel, getattr(problem, "lam", None)
         self.labels_ = self.result_.labels
         self.objective_ = self.result_.objective
         self.lower_bound_ = self.result_.lower_bound
@@ -120,6 +128,7 @@ class LeastSquaresClustering(ClusterMixin, BaseEstimator):
         integer(1).check(owner, "n_clusters", self.n_clusters)
         integer(1).check(owner, "restarts", self.restarts)
         optional(real(0)).check(owner, "time_limit", self.time_limit)
+        choice("least-squares", "auto").check(owner, "model", self.model)
         if not (isinstance(self.lam, str) and self.lam == "auto"):
             if isinstance(self.lam, str):
                 raise ParameterError(f"{owner}: lam must be 'auto' or a number above 0; "

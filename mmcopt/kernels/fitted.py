@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import numpy as np
@@ -70,6 +70,13 @@ class FittedKernel:
 
     def _fit_parts(self, kernel: Any, data: Data) -> list[FittedKernel]:
         return [fitted(part, data) for part in kernel._inner()]
+
+    def leaves(self) -> Iterator[Any]:
+        """The fitted kernels that this one is made of."""
+        for part in self._parts:
+            yield from part.leaves()
+        if not self._parts:
+            yield self
 
     @property
     def feature_count(self) -> int | None:

@@ -51,12 +51,23 @@ class _Diffusion(FittedKernel):
             self._axes = np.linalg.eigh(scatter)[1][:, -WIDE:]
         self._points = np.vstack([self._placed(data.X[first[s:t]]) for s, t in chunks(len(first))])
         self._count = min(kernel.n_neighbors, len(first) - 1)
-        M, degree, self._scale = self._graph()
+        self._first, (self._M, self._degree, self._scale) = first, self._graph()
         self._K, self._Phi = np.empty((0, 0)), np.empty((0, 0))
         if self.explicit:
-            self._Phi = directions(M, degree, kernel.t, data.owner)
+            self._Phi = directions(self._M, self._degree, kernel.t, data.owner)
         else:
-            self._K = spd_inverse((1.0 + kernel.t) * np.eye(len(first)) - kernel.t * M.toarray())
+            identity = np.eye(len(first))
+            self._K = spd_inverse((1.0 + kernel.t) * identity - kernel.t * self._M.toarray())
+
+    def cut(self, labels: Any) -> float:
+        """The mean share of the edges of a cluster, by weight, that leave it: 0 of separate parts.
+
+        It is the normalised cut over the number of clusters; copies count once.
+        """
+        which = np.unique(np.asarray(labels)[self._first], return_inverse=True)[1]
+        Z = np.eye(int(which.max()) + 1)[which] * np.sqrt(self._degree)[:, None]
+        inside, all_of = np.sum(Z * (self._M @ Z), axis=0), squares(Z.T)
+        return float(1.0 - np.mean(inside / all_of))
 
     def _placed(self, A: Any) -> Array:
         """Rows about their mean, in units of the largest entry, or their principal components."""

@@ -151,11 +151,11 @@ WORDS = ["iris", "digits:3,8", "moons:n=30,noise=.1", "blobs", "moons:n=x", "moo
 FLAGS = ["--clusters", "--kernel", "--C", "--lam", "--kappa", "--sizes", "--scaling", "--beta",
          "--p", "--loss", "--size-floor", "--balance", "--bias", "--labels", "--columns",
          "--formulation", "--solver", "--seed", "--restarts", "--init", "--jobs"]
-VALUES = ["1", "2", "3", "0", "-1", ".5", "nan", "inf", "1e400", "", "a", "x=1", "Tabu", "SGD", "neighbors:3.unit",
-          "Memetic,pool=3", "Memetic,pool=x", "Tabu,,", "gaussian:width=.5", "gaussian:width=",
-          "gaussian:", "linear+gaussian", "poly:3", "LeastSquares", "CPM3C", "MKC", "OneClassHinge",
-          "MaxCut", "kmeans", "random", "3:8", "8:3", "a:b", "mean", "Hinge", "logistic", ",",
-          "0,1"]
+VALUES = ["1", "2", "3", "0", "-1", ".5", "nan", "inf", "1e400", "", "a", "x=1", "Tabu", "SGD",
+          "neighbors:3.unit", "Memetic,pool=3", "Memetic,pool=x", "Tabu,,", "gaussian:width=.5",
+          "gaussian:width=", "gaussian:", "linear+gaussian", "poly:3", "LeastSquares", "CPM3C",
+          "MKC", "OneClassHinge", "MaxCut", "kmeans", "random", "3:8", "8:3", "a:b", "mean",
+          "Hinge", "logistic", ",", "0,1"]
 BARE = ["--no-labels", "--no-center", "--no-normalize", "--json", "-v"]
 commands = st.tuples(
     st.sampled_from(["solve"] * 6 + ["describe", "reproduce", "nonsense", "compare"]),

@@ -200,7 +200,7 @@ def test_scores_of_the_training_samples_are_those_of_the_fit(iris, kernel, lam):
 
 def test_clone_parameters_pipeline_and_pickle(iris, fitted):
     params = dict(n_clusters=3, kernel=Gaussian(width=0.5), lam=0.1, sizes=Sizes(within=0.3),
-                  restarts=2, time_limit=5.0, random_state=7)
+                  model="auto", restarts=2, time_limit=5.0, random_state=7)
     model = LeastSquaresClustering(**params)
     assert model.get_params() == params
     copy = clone(model)

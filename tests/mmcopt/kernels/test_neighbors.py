@@ -98,6 +98,20 @@ def test_a_new_row_by_hand():
     np.testing.assert_allclose(f.self_values([[1.75]]), [p @ K @ p], atol=1e-12)
 
 
+@pytest.mark.parametrize("weights", ["self-tuning", "binary"])
+def test_the_cut_is_the_share_of_edges_that_leave(weights):
+    f, y = Neighbors(5, weights).fit(np.vstack([X, X[:3]])), np.arange(63) % 3
+    L = np.linalg.inv(literal(X, 5, weights, 1.0)) - np.eye(60)  # I - D^-1/2 W D^-1/2
+    w, V = np.linalg.eigh(L)
+    degree = V[:, 0] ** 2  # up to a factor
+    W = (np.eye(60) - L) * np.sqrt(np.outer(degree, degree))
+    shares = [W[np.ix_(y[:60] == h, y[:60] != h)].sum() / degree[y[:60] == h].sum()
+              for h in range(3)]
+    assert f.cut(y) == pytest.approx(np.mean(shares), abs=1e-9)
+    assert f.cut(10 - 5 * y) == pytest.approx(np.mean(shares), abs=1e-9)
+    assert Neighbors(5, weights).fit(FAR).cut(np.arange(100) >= 60) == pytest.approx(0, abs=1e-12)
+
+
 def test_large_data_look_for_neighbours_in_principal_components(factors, monkeypatch):
     monkeypatch.setattr(neighbors, "WIDE", 3)
     Q = np.linalg.qr(RNG.standard_normal((8, 8)))[0][:3]

@@ -1,0 +1,57 @@
+"""Which objective: what a graph of neighbours says of two partitions."""
+
+import numpy as np
+import pytest
+
+import mmcopt as mm
+from mmcopt.errors import DataError, ParameterError
+from mmcopt.estimators import LeastSquaresClustering
+from mmcopt.formulations import CPM3C, KernelKMeans, LeastSquares
+from mmcopt.kernels import Gaussian, Neighbors, Precomputed
+from mmcopt.selection import by_graph
+
+
+def accuracy(X, y, model):
+    fitted = LeastSquaresClustering(len(set(y)), model=model, random_state=0).fit(X)
+    return mm.metrics.accuracy(y, fitted.labels_), fitted
+
+
+def test_what_a_graph_connects_is_not_cut_in_two():
+    X, y = mm.datasets.load("moons:n=200,noise=.1")
+    plain, _ = accuracy(X, y, "least-squares")
+    found, model = accuracy(X, y, "auto")
+    assert plain < 0.9 < 0.95 < found
+    assert isinstance(model.result_.formulation, KernelKMeans) and model.result_.verify()
+    assert model.kernel_ == Neighbors().unit() and model.lam_ is None
+    assert mm.metrics.accuracy(y, model.predict(X)) > 0.95
+
+
+def test_clusters_that_cut_hardly_more_edges_are_kept():
+    X, y = mm.datasets.load("digits:3,8")
+    _, plain = accuracy(X, y, "least-squares")
+    _, model = accuracy(X, y, "auto")
+    assert isinstance(model.result_.formulation, LeastSquares)
+    assert np.array_equal(model.labels_, plain.labels_) and model.lam_ == plain.lam_
+
+
+def test_rules_hold_for_both(monkeypatch):
+    X, _ = mm.datasets.load("moons:n=100,noise=.05")
+    f = LeastSquares(X, 2, kernel=Gaussian(width=0.5), known={0: 1, 1: 1}, must_link=[(2, 3)],
+                     cannot_link=[(4, 5)], sizes=0.2)
+    monkeypatch.setattr("mmcopt.selection.models.ALIKE", 0.0)  # the graph, whatever it cuts
+    c = by_graph(mm.solve(f, seed=0)).labels
+    assert c[0] == c[1] == 1 and c[2] == c[3] and c[4] != c[5]
+    assert f.violation(c) == 0.0
+    monkeypatch.setattr("mmcopt.selection.models.ALIKE", np.inf)
+    plain = mm.solve(f, seed=0)
+    assert by_graph(plain) is plain
+
+
+def test_refusals():
+    X, _ = mm.datasets.load("moons:n=40,noise=.05")
+    with pytest.raises(DataError, match="a kernel matrix in their place; give features"):
+        by_graph(mm.solve(LeastSquares(X @ X.T, 2, kernel=Precomputed()), "Tabu", seed=0))
+    with pytest.raises(DataError, match="needs the result of a problem of labels.* of CPM3C"):
+        by_graph(mm.solve(CPM3C(X, 2), seed=0))
+    with pytest.raises(ParameterError, match="model must be one of 'least-squares', 'auto'"):
+        LeastSquaresClustering(2, model="graph").fit(X)
