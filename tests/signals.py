@@ -26,7 +26,9 @@ import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TIMEOUT = 300.0  # seconds after which a process hangs
-SOON = 8.0  # CPU seconds after which one has not heard the signal: the rest of an import takes 3
+# CPU seconds after which one has not heard the signal: the rest of an import, or of the compiling
+# of a loop, which it waits for, takes up to 10.
+SOON = 15.0
 GRACE = {signal.SIGINT: 130, signal.SIGTERM: 143}
 DATA = {
     "labels": "LeastSquares(X, 3)", "few": "LeastSquares(X[:30], 3)",

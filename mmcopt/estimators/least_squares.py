@@ -40,8 +40,8 @@ class LeastSquaresClustering(ClusterMixin, BaseEstimator):
     sizes : Sizes, share or None
         Bounds on the cluster sizes, as in `mmcopt.constraints.Sizes`.
     model : "least-squares" or "auto"
-        "auto" solves `KernelKMeans` on a graph of neighbours, too, and takes that where clusters
-        of like size cut through the graph (`mmcopt.selection.by_graph`). Dense X only.
+        "auto" solves `LeastSquares` and `KernelKMeans` on a graph of neighbours, too, and takes
+        one of these where it cuts far fewer edges (`mmcopt.selection.by_graph`). Dense X only.
     restarts : int
         Runs of the solver at the parameters chosen, of which the best is kept.
     time_limit : float or None
@@ -56,7 +56,7 @@ class LeastSquaresClustering(ClusterMixin, BaseEstimator):
     result_ : Result
         Everything else: history, certificate, ``verify``, ``certify``, ``plot``.
     kernel_, lam_ : Kernel, float
-        The parameters used; no lam where ``model="auto"`` took the graph.
+        The parameters used; no lam where ``model="auto"`` took `KernelKMeans`.
 
     Notes
     -----

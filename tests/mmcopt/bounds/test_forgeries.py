@@ -236,6 +236,13 @@ def least(r):
     return None
 
 
+def sag(r):
+    """How far a point that breaks its rules a little may be below the optimum, by the duals."""
+    weights = [np.abs(array).sum() for _, array in parts(r)
+               if array is not None and np.asarray(array).dtype.kind == "f"]
+    return r.violation * float(sum(weights))
+
+
 def truths(r, whole, best):
     """What is false of a result that was accepted; nothing where all is well."""
     f, unit = whole.formulation, min(1.0, whole.formulation.magnitude)
@@ -243,7 +250,7 @@ def truths(r, whole, best):
     wrong = []
     if abs(r.objective - f.objective(r.point)) > slack:
         wrong.append("objective")
-    ceiling = whole.objective if best is None else best
+    ceiling = whole.objective + sag(whole) if best is None else best
     if r.lower_bound is not None and whole.feasible and r.lower_bound > ceiling + slack:
         wrong.append("bound")
     if r.status is Status.CERTIFIED and not (
