@@ -70,7 +70,8 @@ class Evolutionary(LabelSearch):
     >>> from mmcopt.formulations import LeastSquares
     >>> from mmcopt.solvers import Evolutionary
     >>> X, y = mm.datasets.load("gaussians:n=60,distance=4,seed=0")
-    >>> result = mm.solve(LeastSquares(X, 2, scaling="mean", lam=0.01), Evolutionary(), seed=0)
+    >>> problem = LeastSquares(X, 2, scaling="mean", lam=0.001)
+    >>> result = mm.solve(problem, Evolutionary(), seed=0)
     >>> mm.metrics.accuracy(y, result.labels) > 0.9
     True
     """

@@ -43,7 +43,8 @@ class Shaking(LabelSearch):
     >>> from mmcopt.formulations import LeastSquares
     >>> from mmcopt.solvers import Shaking
     >>> X, y = mm.datasets.load("iris")
-    >>> result = mm.solve(LeastSquares(X, 3), Shaking(), seed=0)
+    >>> problem = LeastSquares(X, 3, kernel=mm.kernels.Gaussian(width=0.5))
+    >>> result = mm.solve(problem, Shaking(), seed=0)
     >>> mm.metrics.adjusted_rand_index(y, result.labels) > 0.7
     True
     """
