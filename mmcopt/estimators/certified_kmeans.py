@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from mmcopt.checks import integer, is_sparse, optional, real, seed_of
 from mmcopt.kernels.data import differences
 from mmcopt.kernels.on_demand import row_weights
-from mmcopt.modeling import Result
+from mmcopt.modeling.result import Result, Status
 from mmcopt.registry import formulation
 from mmcopt.solving import solve
 from mmcopt.types import Floats, Ints
@@ -107,7 +107,7 @@ class CertifiedKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         given = "BruteForce" if self.n_clusters == 1 else None
         result = solve(problem, given, restarts=self.restarts, seed=seed,
                        time_limit=self.time_limit)
-        if self.certify is None:
+        if self.certify is None or result.status is Status.INTERRUPTED:
             return result
         return result.certify(time_limit=self.certify, improve=True)
 

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from mmcopt.checks import choice, integer, optional, real, seed_of
 from mmcopt.errors import MMCWarning, ParameterError
 from mmcopt.kernels import Kernel, as_kernel
+from mmcopt.modeling.result import Result, Status
 from mmcopt.registry import formulation
 from mmcopt.selection import by_graph, most_central, path, resolving
 from mmcopt.solving import solve
@@ -104,16 +105,14 @@ class LeastSquaresClustering(ClusterMixin, BaseEstimator):
         if not isinstance(self.lam, str):
             problem = problem.replace(lam=float(self.lam))
         elif X.shape[0] <= PATH_LIMIT and self.n_clusters > 1:
-            chosen = most_central(path(problem, seed=seed))
-            problem, start = chosen.formulation, chosen.point
-        # One cluster leaves one labeling, which enumeration certifies.
-        given = "BruteForce" if self.n_clusters == 1 else None
-        with warnings.catch_warnings():
-            if self._automatic:  # to take another kernel is no advice to who has not named one
-                warnings.filterwarnings("ignore", ".*effective_dimension", MMCWarning)
-            self.result_ = solve(problem, given, init=start, restarts=self.restarts, seed=seed,
-                                 time_limit=self.time_limit)
-        if self.model == "auto" and self.n_clusters > 1:
+            start = most_central(path(problem, seed=seed))
+            problem = start.formulation
+        if start is not None and start.status is Status.INTERRUPTED:
+            self.result_ = start
+        else:
+            self.result_ = self._solved(problem, start, seed)
+        if self.model == "auto" and self.n_clusters > 1 \
+                and self.result_.status is not Status.INTERRUPTED:
             self.result_ = by_graph(self.result_, seed=seed, time_limit=self.time_limit)
             problem = self.result_.formulation
         self.kernel_, self.lam_ = problem.kernel, getattr(problem, "lam", None)
@@ -122,6 +121,15 @@ class LeastSquaresClustering(ClusterMixin, BaseEstimator):
         self.lower_bound_ = self.result_.lower_bound
         self.gap_ = self.result_.gap
         return self
+
+    def _solved(self, problem: Any, start: Result | None, seed: int) -> Result:
+        # One cluster leaves one labeling, which enumeration certifies.
+        given = "BruteForce" if self.n_clusters == 1 else None
+        with warnings.catch_warnings():
+            if self._automatic:  # to take another kernel is no advice to who has not named one
+                warnings.filterwarnings("ignore", ".*effective_dimension", MMCWarning)
+            return solve(problem, given, init=None if start is None else start.point,
+                         restarts=self.restarts, seed=seed, time_limit=self.time_limit)
 
     def _check_parameters(self) -> None:
         owner = type(self).__name__

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from mmcopt.metrics import adjusted_rand_index
 from mmcopt.modeling import Formulation
 from mmcopt.modeling.result import Result
 from mmcopt.registry import formulation, solver
-from mmcopt.solving import Budget, run, solve, whole
+from mmcopt.solving import Budget, cut_short, repr_solver, run, solve, whole
 from mmcopt.types import Samples
 
 LAMS = tuple(10.0**e for e in (-2.5, -2, -1.5, -1, -0.5, 0, 0.5))
@@ -95,7 +95,8 @@ def path(problem: Any, lams: Sequence[float] = LAMS, *, members: int = MEMBERS,
 
     ``members`` partitions follow the path together; each lambda keeps the best of them. Kernel and,
     where it pays, its spectrum are shared. Results come in the order of ``lams``. After the time,
-    and after Ctrl-C, what is left begins where the path had come to, and goes no further.
+    and after Ctrl-C, what is left begins where the path had come to, and goes no further; after
+    Ctrl-C its status says so.
     """
     if not hasattr(problem, "path"):
         raise DataError(f"{type(problem).__name__} has no path of problems to follow; "
@@ -131,7 +132,10 @@ def _member(cell: Any, search: Any, pool: list[Any], rng: np.random.Generator,
     lq = cell.offer(LabelQuadratic)
     runs = [run(search, lq, start, rng, budget) for start in pool]
     pool[:] = [r.point for r in runs]
-    return evaluate(cell, min(runs, key=lambda r: r.value).point, bound=False)
+    best = evaluate(cell, min(runs, key=lambda r: r.value).point, bound=False)
+    if budget.stop.is_set():
+        return cut_short(replace(best, solver=repr_solver(search)))
+    return best
 
 
 def _some(owner: str, name: str, values: Any) -> None:

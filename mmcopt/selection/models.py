@@ -21,7 +21,7 @@ from mmcopt.errors import DataError
 from mmcopt.kernels import Neighbors
 from mmcopt.modeling.result import Result
 from mmcopt.registry import formulation
-from mmcopt.solving import solve
+from mmcopt.solving import cut_short, solve, whole
 from mmcopt.types import Seed
 
 ALIKE = 4 / 3  # times the edges cut from which a partition cuts through what belongs together
@@ -31,7 +31,8 @@ def by_graph(plain: Result, *, seed: Seed = 0, time_limit: float | None = None) 
     """A result, or that of a problem on `Neighbors` where that cuts far fewer edges of the graph.
 
     The result is that of a problem of labels such as `LeastSquares`, on dense data; its number of
-    clusters and its rules are those of the others, too: `LeastSquares` and `KernelKMeans`.
+    clusters and its rules are those of the others, too: `LeastSquares` and `KernelKMeans`. After
+    Ctrl-C it is the best of those that are there.
 
     >>> import mmcopt as mm
     >>> X, y = mm.datasets.load("moons:n=200,noise=.1")
@@ -50,10 +51,13 @@ def by_graph(plain: Result, *, seed: Seed = 0, time_limit: float | None = None) 
                         " matrix in their place; give features and a kernel of them.")
     rules = {name: getattr(f, name) for name in ("sizes", "known", "must_link", "cannot_link")}
     chosen = plain
-    for name, kernel in (("LeastSquares", Neighbors()), ("KernelKMeans", Neighbors().unit())):
-        problem = formulation(name)(f.X, f.n_clusters, kernel=kernel, **rules)
-        other = solve(problem, seed=seed, time_limit=time_limit)
-        (graph,) = problem.fitted.leaves()
-        if graph.cut(chosen.labels) > ALIKE * graph.cut(other.labels):
-            chosen = other
+    try:
+        for name, kernel in (("LeastSquares", Neighbors()), ("KernelKMeans", Neighbors().unit())):
+            problem = formulation(name)(f.X, f.n_clusters, kernel=kernel, **rules)
+            other = whole(solve(problem, seed=seed, time_limit=time_limit))
+            (graph,) = problem.fitted.leaves()
+            if graph.cut(chosen.labels) > ALIKE * graph.cut(other.labels):
+                chosen = other
+    except KeyboardInterrupt:
+        return cut_short(chosen)
     return chosen

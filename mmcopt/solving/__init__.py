@@ -5,7 +5,7 @@ through `mmcopt.registry` only. Public are the names below.
 """
 
 from mmcopt.solving.conformance import check
-from mmcopt.solving.driver import repr_solver, solve, whole
+from mmcopt.solving.driver import cut_short, repr_solver, solve, whole
 from mmcopt.solving.ladder import certify, tighten
 from mmcopt.solving.pairing import (
     Fits,
@@ -20,6 +20,6 @@ from mmcopt.solving.solver import Progress, Proved, Solver
 
 __all__ = [
     "Budget", "Fits", "Progress", "Proved", "Run", "Solver", "capability_table", "certify", "check",
-    "check_pair", "fits", "out_of_time", "pairing_table", "repr_solver", "resolve_solver", "run",
-    "solve", "tighten", "whole",
+    "check_pair", "cut_short", "fits", "out_of_time", "pairing_table", "repr_solver",
+    "resolve_solver", "run", "solve", "tighten", "whole",
 ]

@@ -319,6 +319,11 @@ def whole(result: Result) -> Result:
     return result
 
 
+def cut_short(result: Result) -> Result:
+    """A result as what Ctrl-C left of a search that would have gone on."""
+    return replace(result, status=Status.INTERRUPTED, message="").closing()
+
+
 def repr_solver(solver: Solver) -> str:
     """Name of a solver with the hyper-parameters that differ from their defaults."""
     import dataclasses
