@@ -1,7 +1,7 @@
 """Agreement with the classes of the defaults and of model="auto", a row a set.
 
     MMCOPT_DATA=... python tests/benchmarks/objectives.py           the sets of the literature
-    python tests/benchmarks/objectives.py held-out                  others, generated or bundled
+    python tests/benchmarks/objectives.py others                    more, generated or bundled
 
 Columns: adjusted Rand index of `LeastSquaresClustering(k)` with width 1 and lam .1, with its
 defaults, with model="auto", of scikit-learn's KMeans and Ward, and CPU seconds of model="auto".
@@ -64,11 +64,11 @@ def figures(X, y):
 
 def main(which="literature"):
     warnings.simplefilter("ignore")
-    names = OTHERS if which == "held-out" else SETS
+    names = OTHERS if which == "others" else SETS
     sets = [(name, mm.datasets.load(name)) for name in names
             if ":" in name or "MMCOPT_DATA" in os.environ or name in ("iris", "wine", "digits")]
     rows = []
-    for name, (X, y) in [*sets, *(generated() if which == "held-out" else ())]:
+    for name, (X, y) in [*sets, *(generated() if which == "others" else ())]:
         rows.append(figures(X if is_sparse(X) else np.asarray(X, dtype=float), y))
         print(f"{name:28}" + "".join(f"{c} {v:6.3f}  " for c, v in rows[-1].items()), flush=True)
     for said, some in (("all", rows), ("dense", [r for r in rows if not np.isnan(r["auto"])])):
