@@ -16,10 +16,12 @@ from mmcopt.errors import BackendError, DataError
 from mmcopt.types import Floats
 
 UNIT = 2.0**-53  # unit round-off of float64
+STEPS = 80  # dimensions of a Krylov space that largest eigenvalues are sought in
 KRYLOV = 40  # vectors that Lanczos keeps for many digits: it takes a third of the products less
 EQUAL = 1e-3  # relative gap up to which eigenvalues share a basis
 DENSE = 1500  # rows up to which one eigenvalue to all digits is faster dense than by Lanczos
 FEW = 200  # rows up to which all eigenpairs are as fast as some
+EXACT = 500  # rows up to which a largest eigenvalue is worth all its digits where it is proved
 ONE_THREAD_SAMPLES = 1500  # up to which threads of BLAS wait for one another more than they work
 LIBRARIES = ("scipy.linalg", "sklearn", "torch", "cvxopt", "scs")  # that bring threads of their own
 
@@ -199,6 +201,25 @@ def krylov(S: Floats, first: Floats, steps: int) -> tuple[Floats, Floats]:
     return T + np.tril(T, -1).T, size * np.eye(1, kept)[0]
 
 
+def proved_largest_eigenvalue(K: Floats) -> float:
+    """A number that no eigenvalue of a symmetric array exceeds, by the proof of a factorisation.
+
+    It is the largest one in a Krylov space and twice what the last quarter of the space has
+    brought, raised until the Cholesky factorisation runs to its end.
+    """
+    n = len(K)
+    if n <= EXACT:
+        top, missed = _eigenpair(K, n - 1)[0], 0.0
+    else:
+        T, _ = krylov(K, np.random.default_rng(0).standard_normal(n), STEPS)
+        top, before = (_eigenpair(T[:m, :m], m - 1)[0] for m in (len(T), -(-3 * len(T) // 4)))
+        missed = top - before
+    shifted = -K
+    shifted[np.diag_indices(n)] += top
+    guess = 2.0 * (missed + rump_margin(n, float(np.trace(shifted))))
+    return top + proved_psd_shift(shifted, guess, missed)
+
+
 def leading_dense(K: Floats) -> tuple[float, Floats]:
     """Largest eigenvalue and its vector, of a symmetric array, to all digits."""
     return _eigenpair(K, len(K) - 1, vector=True)
@@ -270,8 +291,10 @@ def cholesky_succeeds(A: Floats) -> bool:
     return True
 
 
-def proved_psd_shift(S: Floats, guess: float) -> float:
+def proved_psd_shift(S: Floats, guess: float, least: float = 0.0) -> float:
     """Smallest found d >= max(guess, 0) for which S + d I is *proved* positive semidefinite.
+
+    It is sought in steps that double, the first no smaller than ``least``.
 
     The proof is a Cholesky factorisation of S + (d - c) I that runs to its end, where c bounds its
     rounding errors (Rump): c = 2 (n + 2) u / (1 - 2 (n + 2) u) tr(S + d I).
@@ -281,7 +304,7 @@ def proved_psd_shift(S: Floats, guess: float) -> float:
     trace = float(np.abs(diagonal).sum())
     d = max(guess, 0.0)
     # A zero S, as of one feature, needs a step above zero as well.
-    step = max(rump_margin(n, trace + n * d + float(np.abs(S).max())), 1e-290)
+    step = max(rump_margin(n, trace + n * d + float(np.abs(S).max())), least, 1e-290)
     for _ in range(60):
         c = rump_margin(n, trace + n * d)
         np.fill_diagonal(shifted, diagonal + (d - c))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from mmcopt.bounds import enumeration
 from mmcopt.capabilities import Capability, LabelProblem, LabelQuadratic, LabelRatio
-from mmcopt.checks import hyper, integer, real
+from mmcopt.checks import hyper, integer, optional, real
 from mmcopt.metrics import adjusted_rand_index
 from mmcopt.modeling.result import Certificate, Status
 from mmcopt.solvers import ratio_pool
@@ -29,6 +29,8 @@ from mmcopt.solving.label_search import (
     new_board,
     start_labels,
     too_late,
+    toy_problem,
+    working_matrix,
 )
 from mmcopt.solving.ratio_search import board_of, ratio_start, warm
 from mmcopt.solving.states import within
@@ -42,6 +44,8 @@ BLOCKS = 1000  # intersections of clusters that a child's parents have at the mo
 TINY = 4 * enumeration.CHUNK  # labelings up to which all of them are tried
 BETTER = 1e-9  # relative: what counts as an improvement
 FIRST = "shaken", "walked", "shaken"  # kinds of the first members; then an annealed one
+SMOOTH = ("walked",)  # of a few samples' smoother: its paths find more than all other members
+SHARES = 0.625, 0.875  # of the members that are made by paths: by default, and there
 FEW = 64  # intersections that members must be able to have before they are combined early
 SHORT = 0.5  # share of the walks with the rest that `Tabu` takes by default
 WALK = 1.5  # moves from random labels, as a multiple of n
@@ -101,8 +105,9 @@ class Memetic(LabelSearch):
 
     The first members are made by `Shaking`, by a `Tabu` walk from random labels and by `Annealing`,
     which are quick; most of the others follow the path of `Continuation`, each from a random level,
-    unless annealing does better. Some basins are reached only from one of these. A child is made
-    from two or more members whose clusters intersect in a few dozen to a few hundred blocks:
+    unless annealing does better. Some basins are reached only from one of these. Where W is the
+    smoother of a regression on up to 1,000 samples, all members but a walk follow paths. A child is
+    made from two or more members whose clusters intersect in a few dozen to a few hundred blocks:
     one-flip searches agree on such micro-groups and err in assembling them, so the blocks are
     contracted to single nodes and the small problem is searched by `Tabu`.
     Half of the children are assembled on a smoothed level and follow the path down from there, the
@@ -140,7 +145,8 @@ class Memetic(LabelSearch):
     anytime: ClassVar[bool] = True
 
     pool: int = hyper(8, integer(2), "members of the pool")
-    path_share: float = hyper(0.625, real(0, 1), "share of the members made by Continuation")
+    path_share: float | None = hyper(None, optional(real(0, 1)), "share of the members made by "
+                                     "Continuation; None: by the problem")
     sweeps: int = hyper(200, integer(1), "sweeps of the annealed members")
     patience: int = hyper(12, integer(1), "children without a new best after which it stops")
     large: int = hyper(2500, integer(10), "samples above which no path is followed")
@@ -157,8 +163,11 @@ class Memetic(LabelSearch):
             warm(Hartigan(), lq)
         elif on_factor(lq):
             warm_on_factor(self, lq)
-        else:
+        elif self._by_paths(lq):
             super().prepare(f)
+        else:
+            working_matrix(lq)
+            self.warm_once(lq.dtype, lambda: rough(toy_problem(lq.dtype)), "rough")
 
     def warm(self, toy: LabelQuadratic) -> None:
         super().warm(toy)
@@ -263,18 +272,23 @@ class Memetic(LabelSearch):
         index, quick = state.made, self._quick(lq)
         if on_factor(lq):  # shaken there means descended: twice, as the pilot takes long
             return "annealed" if index > 1 and index % 2 == 0 else "shaken"
-        first = FIRST[:max(0, quick - 1)] + ("annealed",)
+        first = SMOOTH if self._by_paths(lq) else FIRST[:max(0, quick - 1)] + ("annealed",)
         if index < min(quick, len(first)):
             return first[index]
         if index < quick:  # one of what did best, then one of the others
             best = min(state.lowest, key=lambda kind: state.lowest[kind])
             return best if index % 2 == 0 else first[index % len(first)]
         path, annealed = (state.lowest.get(k, math.inf) for k in ("path", "annealed"))
-        return "annealed" if annealed < path < math.inf or too_late(lq) else "path"
+        return first[-1] if annealed < path < math.inf or too_late(lq) else "path"
+
+    def _by_paths(self, lq: LabelQuadratic) -> bool:
+        """Whether W is the smoother of a regression, of few samples, and nothing else is asked."""
+        return self.path_share is None and lq.spread is not None and lq.n <= min(QUICK, self.large)
 
     def _quick(self, lq: LabelQuadratic) -> int:
         """Number of the members that follow no path; they come first."""
-        return self.pool - (round(self.path_share * self.pool) if lq.n <= self.large else 0)
+        share = SHARES[self._by_paths(lq)] if self.path_share is None else self.path_share
+        return self.pool - (round(share * self.pool) if lq.n <= self.large else 0)
 
     def _child(self, lq: Any, state: _Pool, rng: np.random.Generator) -> _Task | None:
         state.idle += 1
@@ -363,6 +377,11 @@ class Memetic(LabelSearch):
     def _progress(lq: Any, state: _Pool) -> Progress:
         return Progress(state, lambda: lq.expand(state.best), state.value,
                         extras={"members": float(state.made), "idle": float(state.idle)})
+
+
+def rough(lq: LabelQuadratic) -> LabelQuadratic:
+    """The same problem, of which nobody knows that W is a smoother."""
+    return replace(lq, spread=None)
 
 
 def _board(lq: Any, c: Ints, value: float | None, rng: np.random.Generator) -> Any:

@@ -22,12 +22,11 @@ from mmcopt.checks import encode_labels
 from mmcopt.constraints import square_sums
 from mmcopt.errors import MMCWarning
 from mmcopt.linalg import (
+    STEPS,
     UNIT,
     krylov,
-    largest_eigenvalue,
     leading_dense,
-    proved_psd_shift,
-    rump_margin,
+    proved_largest_eigenvalue,
     same_threads,
 )
 from mmcopt.modeling import Formulation
@@ -36,8 +35,7 @@ from mmcopt.registry import relaxations
 from mmcopt.tolerances import CERTIFIED_GAP, FEASIBLE, SAME
 from mmcopt.types import Labels
 
-FEW = 200  # nodes up to which the best shift is sought with all of W,
-STEPS = 80  # and dimensions of the space that it is sought in beyond
+FEW = 200  # nodes up to which the best shift is sought with all of W, not in a Krylov space
 TANGENTS = 12  # of the search for the best shift, at the most
 FLAT = 1e-6  # relative: what a better shift must gain
 RATE = 1.5e10  # operations a second that the eigenvalue bound is reckoned with
@@ -65,10 +63,7 @@ def eig_bound(f: Any, duals: dict[str, Any]) -> float:
         return -math.inf
     t = t if t > 0.0 else 0.0
     E = _scaled(lq, t)
-    top = largest_eigenvalue(E)
-    shifted = -E
-    shifted[np.diag_indices(len(E))] += top
-    top += proved_psd_shift(shifted, 2.0 * rump_margin(len(E), float(np.trace(shifted))))
+    top = proved_largest_eigenvalue(E)
     # Rounding of the entries and of the sums: a few ulps of everything that is added up.
     top += max(float(E.max()), -float(E.min())) * 4 * lq.n * UNIT
     ones = lq.matrix.total() - t * n**2

@@ -7,6 +7,7 @@ import time
 import warnings
 from argparse import Namespace
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import replace
 
 import numpy as np
 
@@ -72,7 +73,7 @@ def larger(searches: list[str]) -> float:
     started = time.perf_counter()
     vast = LabelQuadratic(LowRank(np.ones((DENSE_LIMIT + 1, 1))), k=2)
     for solver in (registry.solver(name)() for name in searches):
-        toys = [toy_problem(np.float32)]
+        toys = [toy_problem(np.float32), replace(toy_problem(np.float32), spread=None)]
         if solver.refuses(vast) is None:  # it need not make a factor dense
             toys += [toy_factor(np.float32), toy_factor(np.float64)]
         for toy in toys:

@@ -24,6 +24,7 @@ Rng = NDArray[np.uint64]
 BLOCK = 1024  # rows are scanned in blocks that stay in the first cache; a power of two
 # A plain 0 is a type of its own, for which all that is called would be compiled again.
 NONE: Any = np.int64(0)
+NOBODY: Any = np.int64(-1)
 BIG = 1e30  # stands for infinity: BIG + x == BIG also in float32, and 4 BIG does not overflow
 loop = compiled()
 inner = compiled(**INNER)
@@ -41,7 +42,7 @@ class Rules(NamedTuple):
     plain: int
 
 
-@loop
+@inner
 def uniform(rng: Rng) -> float:
     """Next number in [0, 1) of the xorshift generator (shifts only, so nothing can overflow)."""
     x = rng[0]
@@ -125,7 +126,7 @@ def _excess(sizes: N, rules: Rules, a: int, d: int, w: int) -> int:
     return total
 
 
-@loop
+@inner
 def feasible_move(c: N, sizes: N, rules: Rules, j: int, d: int) -> bool:
     """Tell whether j may move to d from a state that obeys the rules."""
     a, w = c[j], rules.weights[j]
@@ -134,7 +135,7 @@ def feasible_move(c: N, sizes: N, rules: Rules, j: int, d: int) -> bool:
     return rules.plain == 1 or _conflicts(c, rules, j, d) == 0
 
 
-@loop
+@inner
 def feasible_swap(c: N, sizes: N, rules: Rules, i: int, j: int) -> bool:
     """Tell whether i and j, in different clusters, may change places."""
     a, d, w = c[i], c[j], rules.weights[i] - rules.weights[j]
@@ -160,7 +161,7 @@ def _label(c: N, sizes: N, rules: Rules, j: int, d: int) -> int:
     return a
 
 
-@loop
+@inner
 def move(W: F, c: N, G: F, sizes: N, rules: Rules, j: int, d: int) -> float:
     """Move j to cluster d, whatever the rules say; returns the change of A."""
     a, row = c[j], W[j]
@@ -176,7 +177,7 @@ def move(W: F, c: N, G: F, sizes: N, rules: Rules, j: int, d: int) -> float:
     return gain
 
 
-@loop
+@inner
 def swap(W: F, c: N, G: F, sizes: N, rules: Rules, i: int, j: int) -> float:
     """Let i and j change places, whatever the rules say; returns the change of A."""
     a, d = c[i], c[j]
@@ -184,7 +185,7 @@ def swap(W: F, c: N, G: F, sizes: N, rules: Rules, i: int, j: int) -> float:
     return gain + move(W, c, G, sizes, rules, j, a)
 
 
-@loop
+@inner
 def _swap_gain(W: F, c: N, G: F, i: int, j: int) -> float:
     """Change of A if i and j changed places."""
     a, d = c[i], c[j]
@@ -263,12 +264,12 @@ def row_least(W: F) -> NDArray[np.float64]:
 
 
 @loop
-def best_swap(W: F, c: N, G: F, sizes: N, rules: Rules, least: F) -> tuple[float, int, int]:
-    """Best improving feasible swap as (gain, i, j), or (0, -1, -1); least = row_least(W).
+def best_swap(W: F, c: N, G: F, sizes: N, rules: Rules, least: F) -> float:
+    """Make the best feasible swap that improves; its gain, or 0.0; least = row_least(W).
 
     -4 W_ij <= -2 (least_i + least_j) turns the single gains into a bound that prunes most pairs.
     """
-    k, best, bi, bj = sizes.size, _tolerance(G), -1, -1
+    k, best, bi, bj = sizes.size, _tolerance(G), NOBODY, NOBODY
     bound, top = np.empty((k, c.size), np.float64), np.empty((k, k), np.float64)
     for d in range(k):
         for a in range(k):
@@ -288,7 +289,7 @@ def best_swap(W: F, c: N, G: F, sizes: N, rules: Rules, least: F) -> tuple[float
                     gain = _swap_gain(W, c, G, i, j)
                     if gain > best and feasible_swap(c, sizes, rules, i, j):
                         best, bi, bj = gain, i, j
-    return (best, bi, bj) if bi >= 0 else (0.0, -1, -1)
+    return swap(W, c, G, sizes, rules, bi, bj) if bi >= 0 else 0.0
 
 
 @loop
@@ -524,10 +525,10 @@ def descend(W: F, c: N, G: F, sizes: N, rules: Rules, max_moves: int) -> float:
     total, least = 0.0, row_least(W)
     for _ in range(max_moves):
         total += steepest(W, c, G, sizes, rules, max_moves)
-        _, i, j = best_swap(W, c, G, sizes, rules, least)
-        if i < 0:
+        gain = best_swap(W, c, G, sizes, rules, least)
+        if gain == 0.0:
             break
-        total += swap(W, c, G, sizes, rules, i, j)
+        total += gain
     return total
 
 
@@ -611,7 +612,7 @@ def shake(W: F, c: N, G: F, sizes: N, rules: Rules, d: int, alpha: int) -> float
     return total
 
 
-@loop
+@inner
 def _mutate(c: N, sizes: N, rules: Rules, s: int, deck: N, spots: N, old: N, rng: Rng) -> int:
     """Flip s random points of c in place, list them and their former labels; returns how many.
 
@@ -648,7 +649,7 @@ def _mutate(c: N, sizes: N, rules: Rules, s: int, deck: N, spots: N, old: N, rng
     return m
 
 
-@loop
+@inner
 def _flip_gain(W: F, c: N, G: F, spots: N, old: N, m: int) -> float:
     """Change of A when the first m spots went from their old labels, as in G, to c: O(m^2)."""
     total = 0.0

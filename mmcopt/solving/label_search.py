@@ -110,7 +110,7 @@ def too_late(lq: LabelQuadratic) -> bool:
     return lq.matrix.is_dense and seconds_left() < 2.0 * lq.n**3 / RATE
 
 
-_warmed: set[tuple[Solver, Any, bool]] = set()
+_warmed: set[tuple[Solver, Any, str]] = set()
 
 
 def toy_problem(dtype: Any) -> LabelQuadratic:
@@ -144,12 +144,11 @@ class LabelSearch(Solver):
         working_matrix(lq)
         self.warm_once(lq.dtype, lambda: toy_problem(lq.dtype))
 
-    def warm_once(self, dtype: Any, toy: Callable[[], LabelQuadratic],
-                  factor: bool = False) -> None:
+    def warm_once(self, dtype: Any, toy: Callable[[], LabelQuadratic], form: str = "dense") -> None:
         """Warm this search for a precision and a form of W, unless that was done before."""
-        if (self, dtype, factor) not in _warmed:
+        if (self, dtype, form) not in _warmed:
             self.warm(toy())
-            _warmed.add((self, dtype, factor))
+            _warmed.add((self, dtype, form))
 
     def warm(self, toy: LabelQuadratic) -> None:
         """Run once on a toy problem of the same precision, so that all loops are compiled."""

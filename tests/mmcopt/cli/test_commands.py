@@ -46,10 +46,12 @@ def test_warmup_compiles_searches_over_many_samples(monkeypatch):
     prepared = []
     for solver in (Annealing, Tabu):
         monkeypatch.setattr(solver, "prepare", lambda self, lq: prepared.append(
-            (type(self), lq.dtype, lq.matrix.is_dense)))
+            (type(self), lq.dtype, lq.matrix.is_dense, lq.spread is None)))
     warmup.larger(["Annealing", "Tabu"])
-    assert prepared == [(Annealing, np.float32, True), (Annealing, np.float32, False),
-                        (Annealing, np.float64, False), (Tabu, np.float32, True)]
+    assert prepared == [
+        (Annealing, np.float32, True, False), (Annealing, np.float32, True, True),
+        (Annealing, np.float32, False, True), (Annealing, np.float64, False, True),
+        (Tabu, np.float32, True, False), (Tabu, np.float32, True, True)]
 
 
 def test_warmup_shares_the_work_out(monkeypatch, capsys):

@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from doors import door
 
 import mmcopt as mm
 from mmcopt.compiled import label_moves
@@ -32,7 +33,8 @@ def test_gains_are_booked_and_settled_in_all_digits():
     lq = F.offer(mm.LabelQuadratic)
     b = new_board(lq, lq.random_labels(RNG), RNG)
     start, first = b.best_c.copy(), b.value
-    up = label_moves.move(working_matrix(lq), b.c, b.G, b.sizes, lq.rules(), 0, (b.c[0] + 1) % 3)
+    move = door(label_moves.move)
+    up = move(working_matrix(lq), b.c, b.G, b.sizes, lq.rules(), 0, (b.c[0] + 1) % 3)
     b.gained(lq, up)
     assert b.value == pytest.approx(lq.value(b.c), rel=1e-5)
     if up < 0:
