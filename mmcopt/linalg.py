@@ -16,7 +16,7 @@ from mmcopt.errors import BackendError, DataError
 from mmcopt.types import Floats
 
 UNIT = 2.0**-53  # unit round-off of float64
-STEPS = 80  # dimensions of a Krylov space that largest eigenvalues are sought in
+STEPS = 60  # dimensions of a Krylov space that largest eigenvalues are sought in
 KRYLOV = 40  # vectors that Lanczos keeps for many digits: it takes a third of the products less
 EQUAL = 1e-3  # relative gap up to which eigenvalues share a basis
 DENSE = 1500  # rows up to which one eigenvalue to all digits is faster dense than by Lanczos
@@ -283,12 +283,11 @@ def roots(K: Floats, keep: Callable[[Floats], Any]) -> tuple[Floats, Floats]:
 
 
 def cholesky_succeeds(A: Floats) -> bool:
-    """Whether the Cholesky factorisation of a symmetric array runs to its end."""
-    try:
-        np.linalg.cholesky(A)
-    except np.linalg.LinAlgError:
-        return False
-    return True
+    """Whether the Cholesky factorisation of a symmetric float64 array, which is lost, ends."""
+    from scipy.linalg.lapack import dpotrf
+
+    # A C-ordered symmetric array is its own Fortran-ordered transpose: no copy is made.
+    return bool(dpotrf(A.T, overwrite_a=1, clean=0)[1] == 0)
 
 
 def proved_psd_shift(S: Floats, guess: float, least: float = 0.0) -> float:
@@ -299,14 +298,15 @@ def proved_psd_shift(S: Floats, guess: float, least: float = 0.0) -> float:
     The proof is a Cholesky factorisation of S + (d - c) I that runs to its end, where c bounds its
     rounding errors (Rump): c = 2 (n + 2) u / (1 - 2 (n + 2) u) tr(S + d I).
     """
-    n = S.shape[0]
-    shifted, diagonal = np.array(S), np.diagonal(S)
+    n, diagonal = S.shape[0], np.diagonal(S)
     trace = float(np.abs(diagonal).sum())
     d = max(guess, 0.0)
     # A zero S, as of one feature, needs a step above zero as well.
-    step = max(rump_margin(n, trace + n * d + float(np.abs(S).max())), least, 1e-290)
+    largest = max(float(S.max()), -float(S.min()))
+    step = max(rump_margin(n, trace + n * d + largest), least, 1e-290)
     for _ in range(60):
         c = rump_margin(n, trace + n * d)
+        shifted = np.array(S, order="C")
         np.fill_diagonal(shifted, diagonal + (d - c))
         if cholesky_succeeds(shifted):
             return d

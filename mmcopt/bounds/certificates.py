@@ -35,7 +35,7 @@ from mmcopt.registry import relaxations
 from mmcopt.tolerances import CERTIFIED_GAP, FEASIBLE, SAME
 from mmcopt.types import Labels
 
-FEW = 200  # nodes up to which the best shift is sought with all of W, not in a Krylov space
+FEW = 100  # nodes up to which the best shift is sought with all of W, not in a Krylov space
 TANGENTS = 12  # of the search for the best shift, at the most
 FLAT = 1e-6  # relative: what a better shift must gain
 RATE = 1.5e10  # operations a second that the eigenvalue bound is reckoned with
