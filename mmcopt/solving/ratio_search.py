@@ -27,7 +27,8 @@ _warmed: set[tuple[Solver, bool]] = set()
 class RatioBoard:
     """Labels, sizes, volumes and value; G[h] = W z_h and z_h'W z_h, or the means of the clusters.
 
-    ``at`` is where in a pass over all nodes the search stands, ``gained`` what the pass has gained.
+    ``at`` is where in a pass over all nodes the search stands, or how many moves it has made,
+    ``gained`` what the pass has gained.
     """
 
     c: Ints
