@@ -9,6 +9,7 @@ change is in squared distances, v V_a / (V_a - v) d_a - v V_d / (V_d + v) d_d fo
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -187,26 +188,37 @@ def _pull(m: F, x: F, share: float) -> None:
 
 
 @loop
-def vector_moves(X: F, first: int, D: F, c: N, M: F, sizes: N, V: F, v: F, rules: Any,
-                 tol: float) -> float:
-    """Move some nodes, from ``first`` on, to their best clusters.
+def vector_moves(X: F, some: N, D: F, c: N, M: F, sizes: N, V: F, v: F, rules: Any,
+                 tol: float, calm: F, floor: float) -> float:
+    """Move some nodes to their best clusters.
 
     ``D`` has their squared distances to all means as they were before: it tells which to look at.
+    Of each is noted how far all means may go before it must be looked at again, while no volume
+    falls below ``floor``: (f |x - m_d| - g |x - m_a|) / (f + g) for the nearest other mean m_d, f
+    and g the roots of floor / (floor + v) and floor / (floor - v).
     """
-    total, known, share = 0.0, -1.0, np.empty(V.size)
+    total, known, share, f, g = 0.0, -1.0, np.empty(V.size), 1.0, 1.0
     for i in range(D.shape[0]):
-        j = first + i
+        j = some[i]
         a = c[j]
+        calm[j] = -np.inf
         if V[a] - v[j] <= 0.0:
             continue
         if v[j] != known:  # the shares are those of nodes of this volume
             known = v[j]
             for d in range(V.size):
                 share[d] = V[d] / (V[d] + known)
-        here, promising = D[i, a] * V[a] / (V[a] - v[j]), False
+            if floor > known:
+                f, g = math.sqrt(floor / (floor + known)), math.sqrt(floor / (floor - known))
+        here, promising, near = D[i, a] * V[a] / (V[a] - v[j]), False, np.inf
         for d in range(V.size):
-            promising |= d != a and D[i, d] * share[d] < here
+            if d != a:
+                promising |= D[i, d] * share[d] < here
+                near = min(near, D[i, d])
         if not promising:
+            if floor > known:
+                calm[j] = (f * math.sqrt(max(near, 0.0)) - g * math.sqrt(max(D[i, a], 0.0))) \
+                    / (f + g)
             continue
         x = X[j]
         here = v[j] * V[a] / (V[a] - v[j]) * _distance(x, M[a])
