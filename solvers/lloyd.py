@@ -51,7 +51,7 @@ class Lloyd(RatioSearch):
         before, value = state.c.copy(), state.value
         nearest, far = np.empty(ratio.n, dtype=np.int64), np.empty(ratio.n)
         for s in range(0, ratio.n, BLOCK):
-            D = distances(ratio, state, s, min(s + BLOCK, ratio.n))
+            D = distances(ratio, state, slice(s, s + BLOCK))
             nearest[s:s + BLOCK] = D.argmin(axis=1)
             far[s:s + BLOCK] = D.min(axis=1)
         _fill(ratio, nearest, far)

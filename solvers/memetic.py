@@ -52,7 +52,7 @@ WALK = 1.5  # moves from random labels, as a multiple of n
 WORK = 400_000_000  # about, scores looked at in a driver step
 QUICK = 1000  # samples up to which members are made so fast that children can wait
 EARLY = 2  # children without a new best before the next member, while the pool grows
-QUICK_CHILDREN = 3  # times as many without a new best, where a child is a few passes
+QUICK_CHILDREN = 4  # times as many without a new best, where a child is a few passes
 QUICK_UP_TO = 2000  # nodes, beyond which there are fewer of them
 LONGER = 3  # times that the sweeps double where annealing does better than paths
 DEEPER = 3  # children without a new best after which those that follow are polished twice as long
@@ -124,7 +124,7 @@ class Memetic(LabelSearch):
 
     On `LabelRatio`, k-means and its kin, members and children are polished by `Hartigan`. Members
     begin with samples far apart; half of the children are blocks assembled, the others begin with
-    means of two parents, or of one, of which one is drawn anew. Three times ``patience`` children
+    means of two parents, or of one, of which one is drawn anew. Four times ``patience`` children
     must fail, fewer beyond 2,000 samples.
 
     Ends in a local optimum of moves and swaps (of moves, on a large factor). A driver step makes

@@ -7,7 +7,7 @@ import numpy as np
 from mmcopt.capabilities import LabelRatio
 from mmcopt.solvers.hartigan import Hartigan
 from mmcopt.solving import run
-from mmcopt.solving.ratio_search import apart, board_of, distances, drawn
+from mmcopt.solving.ratio_search import apart, board_of, distances
 from mmcopt.types import Floats, Ints
 
 STARTS = 10  # sown starts of the search over blocks, besides the better parent
@@ -54,7 +54,7 @@ def mixed(ratio: LabelRatio, first: Ints, second: Ints, rng: np.random.Generator
     shared = np.zeros((k, k))
     np.add.at(shared, (first, second), ratio.volumes)
     mine, theirs = linear_sum_assignment(-shared)
-    D, other = (distances(ratio, board_of(ratio, c.copy()), 0, n) for c in (first, second))
+    D, other = (distances(ratio, board_of(ratio, c.copy()), slice(None)) for c in (first, second))
     taken = rng.random(k) < 0.5
     D[:, mine[taken]] = other[:, theirs[taken]]
     D[:, int(rng.integers(k))] = _drawn(ratio, D, rng)
@@ -66,5 +66,7 @@ def mixed(ratio: LabelRatio, first: Ints, second: Ints, rng: np.random.Generator
 
 def _drawn(ratio: LabelRatio, D: Floats, rng: np.random.Generator) -> Floats:
     """Squared distances to a node that is drawn by its own to the nearest mean."""
-    weight = ratio.volumes * np.maximum(D.min(axis=1), 0.0)
-    return np.asarray(apart(ratio, drawn(weight if weight.any() else ratio.volumes, 1, rng))[0])
+    from mmcopt.compiled.sowing import draw
+
+    near = np.maximum(D.min(axis=1), 0.0)
+    return np.asarray(apart(ratio, draw(ratio.volumes, near, rng.random(1)))[0])

@@ -31,13 +31,15 @@ NEAR = 1e-3  # residual at which a matrix is said to have converged, where the b
 class _Split:
     """U >= 0 within the cuts, the multiplier L of U = Y, the last Y, and the best duals.
 
-    All are scaled by `RatioLift.root`, and W by its norm. g and N make up L: sum g A - N.
+    All are scaled by `RatioLift.root`, and W by its norm. d, g and N make up L: diag d + sum g A -
+    N; d is there where sizes are bounded.
     """
 
     U: Floats
     L: Floats
     Y: Floats
     N: Floats
+    d: Floats
     g: Floats
     cuts: Ints
     norm: float
@@ -101,7 +103,8 @@ class Splitting(Solver):
         s, zero = _unit(lift), np.zeros((n, n))
         norm = float(np.linalg.norm(_orthogonal(lift.scaled, s))) or 1.0
         least = LEAST * lift.k / float(lift.volumes.sum())
-        state = _Split(np.outer(s, s), zero, np.outer(s, s), zero, np.zeros(0), NO_CUTS, norm,
+        d = np.zeros(n if lift.sized else 0)
+        state = _Split(np.outer(s, s), zero, np.outer(s, s), zero, d, np.zeros(0), NO_CUTS, norm,
                        least)
         if isinstance(given, dict):
             self._resume(lift, state, given)
@@ -165,18 +168,19 @@ class Splitting(Solver):
                 state.sigma *= min(2.0, max(0.5, math.sqrt(ratio)))
 
     def _within_cuts(self, lift: RatioLift, state: _Split, V: Floats) -> Floats:
-        """V less what the cuts take off it; entries known to be 0 far below it."""
+        """V less what cuts and sizes take off it; entries known to be 0 far below it."""
         D, a = V.copy(), lift.apart
         for i, j in (a.T, a.T[::-1]):
             D[i, j] -= APART
-        if len(state.cuts):
+        if len(state.cuts) or lift.sized:
             from mmcopt.compiled.ratio_cuts import mirrored, project, subtract
 
-            g = state.g / state.sigma
+            g, d = state.g / state.sigma, state.d / state.sigma
+            _less(D, d)
             subtract(D, state.cuts, g, lift.root)
-            project(D, state.cuts, g, lift.root, self.sweeps)
+            project(D, state.cuts, g, lift.root, d, *_own(lift), self.sweeps)
             mirrored(D)
-            state.g = g * state.sigma
+            state.g, state.d = g * state.sigma, d * state.sigma
         return D
 
     def _bound(self, lift: RatioLift, state: _Split) -> None:
@@ -185,19 +189,27 @@ class Splitting(Solver):
 
         s, r = _unit(lift), lift.root
         H = lift.scaled / state.norm + state.N
+        _less(H, state.d)
         if len(state.cuts):
             subtract(H, state.cuts, state.g, r)
             mirrored(H)
         q = H @ s
         level = float(s @ q)
         w = leading_pairs(_without(_orthogonal(H, s), s), lift.k - 1)[0]
-        upper = state.norm * (level + float(w.sum()))
+        if lift.sized:
+            smallest, largest = _own(lift)
+            edge = np.maximum(state.d, 0.0) @ largest + np.minimum(state.d, 0.0) @ smallest
+        else:
+            edge = 0.0
+        upper = state.norm * (level + float(w.sum()) + edge)
         lower = lift.base - lift.scale * upper
         if lower > state.lower:
             # With this v, s is an eigenvector of S at the least of these eigenvalues.
             v = (q - 0.5 * (level + w[0]) * s) / (r * math.sqrt(float(lift.volumes.sum())))
             outer = np.outer(r, r)
             duals = {"v": v, "N": state.N / outer}
+            if lift.sized:
+                duals["d"] = state.d / r**2
             if lift.cuts:
                 duals.update(g=state.g.copy(), cuts=state.cuts)
             state.lower = lower
@@ -226,9 +238,12 @@ class Splitting(Solver):
         """Begin at the multipliers of a certificate."""
         from mmcopt.compiled.ratio_cuts import mirrored, subtract
 
-        _, N, g, cuts = lift.clean(duals)
+        _, N, d, g, cuts = lift.clean(duals)
         state.N = N * np.outer(lift.root, lift.root) / state.norm
         state.L = -state.N
+        if lift.sized:
+            state.d = d * lift.root**2 / state.norm
+            _less(state.L, -state.d)
         if lift.cuts and len(cuts):
             state.g, state.cuts = g / state.norm, cuts
             subtract(state.L, cuts, -state.g, lift.root)
@@ -259,6 +274,17 @@ def _extrapolate(state: _Split, before: tuple[Floats, Floats],
         steps = min(FARTHEST, share / max(1.0 - share, 1e-9))
         state.U = state.U + steps * now[0]
         state.L = state.L + steps * now[1]
+
+
+def _own(lift: RatioLift) -> tuple[Floats, Floats]:
+    """What bounds the scaled diagonal from below and above."""
+    return 1.0 / (lift.most * lift.root**2), 1.0 / (lift.least * lift.root**2)
+
+
+def _less(D: Floats, d: Floats) -> None:
+    """Subtract from the diagonal, where there is something to subtract."""
+    if len(d):
+        D[np.diag_indices(len(d))] -= d
 
 
 def _unit(lift: RatioLift) -> Floats:

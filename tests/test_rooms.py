@@ -40,6 +40,7 @@ DOORS = {
     ("mmcopt.modeling.result", "mmcopt.plot"),  # result.plot()
     ("mmcopt.comparing.table", "mmcopt.plot"),  # comparison.plot()
     ("mmcopt.assignment.clusters", "mmcopt.plot"),  # clusters.plot()
+    ("mmcopt.selection.cells", "mmcopt.plot"),  # grid.plot()
     ("mmcopt.solving.conformance", "mmcopt.saving"),  # mmcopt.check(cls)
     ("mmcopt.solving.solver", "mmcopt.solving.driver"),  # solver.solve(problem)
 }

@@ -26,15 +26,16 @@ class PengWei(Relaxation):
 
     Minimise ``const - scale <W, Z>`` over psd Z >= 0 with Zv = e and <diag v, Z> = k, for a problem
     that offers `LabelRatio`: `KernelKMeans`, `DiscriminativeKMeans`, sample weights and must-links
-    included. Cannot-links and known labels are entries of 0; bounds on sizes are left out.
+    included. Cannot-links and known labels are entries of 0. Bounds on sizes, low and high, are
+    ``1 / high <= Z_ii <= 1 / low``; with sample weights they are left out, as sizes count samples.
 
     Of a problem that offers `LabelQuadratic` and its kernel matrix K, such as `LeastSquares`, it
     relaxes kernel k-means, K centred where that problem centres it, sizes and links left out:
     ``tr K - <K, Z>`` is below the k-means cost of all labels, `kmeans_cost`, and says *nothing
     about the objective of the problem*: it is a baseline, and a start for searches.
 
-    Any v and N >= 0 give a bound: ``<W, Z>`` is at most 2 e'v and the k largest eigenvalues of
-    ``W - vm' - mv' + N``, scaled by volumes m.
+    Any v, N >= 0 and d give a bound: ``<W, Z>`` is at most 2 e'v, ``d+ / low - d- / high`` and the
+    k largest eigenvalues of ``W - vm' - mv' + N - diag d``, scaled by volumes m.
 
     Examples
     --------
@@ -46,7 +47,7 @@ class PengWei(Relaxation):
     """
 
     kind: ClassVar[str] = "peng-wei"
-    dual_names: ClassVar[tuple[str, ...]] = ("v", "N")
+    dual_names: ClassVar[tuple[str, ...]] = ("v", "N", "d")
     rank: ClassVar[float] = 70
     of = LabelRatio
     default_solver: ClassVar[str] = "Splitting"
@@ -168,7 +169,9 @@ class PengWei(Relaxation):
         a, b = lift.apart.T
         zero: list[Any] = [Z[a, b] == 0] if len(a) else []
         rows: list[Any] = [_cut_sides(Z, cuts) <= 0] if len(cuts) else []
-        problem = cp.Problem(cp.Minimize(value), [sums, nonnegative, trace, *zero, *rows])
+        sizes: list[Any] = [cp.diag(Z) <= 1 / lift.least, cp.diag(Z) >= 1 / lift.most] \
+            if lift.sized else []
+        problem = cp.Problem(cp.Minimize(value), [sums, nonnegative, trace, *zero, *sizes, *rows])
 
         def point() -> Floats:
             found = np.asarray(Z.value)
@@ -179,6 +182,9 @@ class PengWei(Relaxation):
             for row in zero:
                 np.add.at(N, (a, b), -np.asarray(row.dual_value) / lift.scale)
             out = {"v": np.asarray(sums.dual_value) / (2 * lift.scale), "N": N}
+            if sizes:
+                high, low = (np.asarray(row.dual_value) for row in sizes)
+                out["d"] = (high - low) / lift.scale
             return out if not rows else {
                 **out, "cuts": cuts, "g": np.asarray(rows[0].dual_value) / lift.scale}
 
@@ -203,6 +209,9 @@ class PengWei(Relaxation):
         rows = [scaled >> 0, Z >= 0, Z @ lift.volumes == np.ones(n),
                 cp.trace(cp.diag(lift.volumes) @ Z) == self.n_clusters]
         rows += [Z[a, b] == 0 for a, b in lift.apart]
+        if lift.sized:
+            rows += [row for i in range(n) for row in (Z[i, i] <= 1 / lift.least[i],
+                                                       Z[i, i] >= 1 / lift.most[i])]
         for i in range(n if self.cuts else 0):
             others = [j for j in range(n) if j != i]
             rows += [Z[i, j] <= Z[i, i] for j in others]
@@ -217,6 +226,10 @@ class PengWei(Relaxation):
         over = f"Z, {n} x {n} symmetric", rf"Z \in \mathbb{{S}}^{{{n}}}"
         if self.bounds_problem:
             cuts = ", Z_ij <= Z_ii, Z_ij + Z_il <= Z_ii + Z_jl" if self.cuts else ""
+            if self.lift.sized:
+                cuts += ", 1 / high <= Z_ii <= 1 / low"
+            left = self.problem.offer(LabelRatio).sized and not self.lift.sized
+            bounds = f"the objective of {name}" + (", bounds on sizes left out" if left else "")
             return Statement(f"{type(self).__name__}: a lower bound on {name}", (
                 ("minimise", f"{self.lift.base:.6g} - {self.lift.scale:g} <W, Z>",
                  r"\mathrm{const} - \langle W, Z\rangle"),
@@ -224,7 +237,7 @@ class PengWei(Relaxation):
                 ("subject to", f"Z psd, Z >= 0, Zv = e, <diag v, Z> = {k}{cuts}",
                  rf"Z \succeq 0,\ Z \ge 0,\ Z v = e,\ v' \operatorname{{diag}} Z = {k}"),
                 ("where", f"W and the volumes v are those of {name}", ""),
-                ("bounds", f"the objective of {name}, bounds on sizes left out", ""),
+                ("bounds", bounds, ""),
                 ("from", str(self.problem), "")))
         return Statement(f"PengWei: a lower bound on kernel k-means, not on {name}", (
             ("minimise", "tr K - <K, Z>",

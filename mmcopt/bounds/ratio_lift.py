@@ -4,6 +4,7 @@ Clusters of nodes of volumes m enter a size-normalised objective only through th
 X = sum_h z_h z_h' / m'z_h, whose entries are one over the volume of a cluster for nodes that share
 it, and 0 otherwise. Peng and Wei (2007) put a positive semidefinite X >= 0 with Xm = e and
 <diag m, X> = k in its place. Its rows allow cuts: X_ij <= X_ii, and X_ij + X_il <= X_ii + X_jl.
+Where volumes are the weights that bounds on sizes speak of, these are bounds on X_ii.
 
 Solvers see the arrays of one `RatioLift` and nothing else; `RatioLift.lower` is the only formula of
 the bound.
@@ -25,7 +26,7 @@ from mmcopt.linalg import UNIT, leading_pairs, proved_psd_shift
 from mmcopt.types import Floats, Ints
 
 Duals = dict[str, Any]
-DUALS = ("v", "N", "g", "cuts")  # by name
+DUALS = ("v", "N", "d", "g", "cuts")  # by name
 NO_CUTS = np.empty((0, 3), dtype=np.int64)
 PAIR = -1  # in the place of the third node of a cut on two
 
@@ -36,7 +37,9 @@ class RatioLift(Capability):
 
     ``volumes`` holds m, all above 0. X_ij = 0 for the pairs ``apart``. When ``cuts``, all cuts
     (i, j, l) belong to the program, X_ij + X_il <= X_ii + X_jl, or X_ij <= X_ii where l is -1;
-    solvers add those that are violated. Node j of the label problem is node ``groups[j]``.
+    solvers add those that are violated. ``least`` and ``most`` bound the volume of the cluster that
+    holds a node, 1 / most <= X_ii <= 1 / least; without rules they say nothing. Node j of the label
+    problem is node ``groups[j]``.
     """
 
     W: Floats
@@ -46,11 +49,15 @@ class RatioLift(Capability):
     scale: float
     apart: Ints
     cuts: bool = False
+    least: Any = None
+    most: Any = None
     groups: Any = None
 
     def __post_init__(self) -> None:
-        if self.groups is None:
-            object.__setattr__(self, "groups", np.arange(self.n))
+        for name, default in (("least", self.volumes), ("most", np.full(self.n, np.inf)),
+                              ("groups", np.arange(self.n))):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, default)
 
     def over(self, groups: Ints) -> RatioLift:
         """The lift of a problem of more nodes, of which ``groups`` says what they are here."""
@@ -60,6 +67,11 @@ class RatioLift(Capability):
     def n(self) -> int:
         """Number of nodes."""
         return int(self.W.shape[0])
+
+    @functools.cached_property
+    def sized(self) -> bool:
+        """Whether bounds on the volumes of clusters say something."""
+        return bool((self.least > self.volumes).any() or np.isfinite(self.most).any())
 
     @functools.cached_property
     def root(self) -> Floats:
@@ -89,6 +101,10 @@ class RatioLift(Capability):
         worst = [-float(np.linalg.eigvalsh(scaled)[0]), -float(X.min()),
                  float(np.abs(X @ self.volumes - 1.0).max()),
                  abs(float(self.volumes @ np.diagonal(X)) - self.k)]
+        if self.sized:  # relative to the bounds
+            own = np.diagonal(X)
+            worst += [float((own * self.least).max()) - 1.0,
+                      1.0 - float((own * self.most)[np.isfinite(self.most)].min(initial=1.0))]
         if len(self.apart):
             worst.append(float(np.abs(X[self.apart[:, 0], self.apart[:, 1]]).max()))
         if self.cuts:  # relative to the entries of a cluster of one
@@ -97,18 +113,19 @@ class RatioLift(Capability):
 
     # ------------------------------------------------------------ the bound
 
-    def clean(self, duals: Duals) -> tuple[Floats, Floats, Floats, Ints]:
-        """v, N, g and the cuts, of the right shapes and signs; what is absent is zero."""
+    def clean(self, duals: Duals) -> tuple[Floats, Floats, Floats, Floats, Ints]:
+        """v, N, d, g and the cuts, of the right shapes and signs; what is absent is zero."""
         n = self.n
         v = np.asarray(duals.get("v", np.zeros(n)), dtype=np.float64)
         N = np.asarray(duals.get("N", np.zeros((n, n))), dtype=np.float64)
+        d = np.asarray(duals.get("d", np.zeros(n)), dtype=np.float64)
         cuts = np.asarray(duals.get("cuts", NO_CUTS))
         if not cuts.size:
             cuts = NO_CUTS
         g = np.asarray(duals.get("g", np.zeros(len(cuts))), dtype=np.float64)
-        if v.shape != (n,) or N.shape != (n, n):
-            raise ValueError(f"duals v and N must have shapes ({n},) and ({n}, {n}), "
-                             f"got {v.shape} and {N.shape}")
+        if v.shape != (n,) or N.shape != (n, n) or d.shape != (n,):
+            raise ValueError(f"duals v, N and d must have shapes ({n},), ({n}, {n}) and ({n},), "
+                             f"got {v.shape}, {N.shape} and {d.shape}")
         if cuts.dtype.kind != "i" or cuts.ndim != 2 or cuts.shape[1] != 3 \
                 or g.shape != (len(cuts),):
             raise ValueError("cuts must be rows of three whole numbers, with one dual g for each")
@@ -116,25 +133,26 @@ class RatioLift(Capability):
         if cuts.size and (cuts[:, :2].min() < 0 or h.min() < PAIR or cuts.max() >= n
                           or (i == j).any() or (i == h).any() or (j == h).any()):
             raise ValueError("a cut is malformed")
-        v, N, g = (np.nan_to_num(a, nan=0.0, posinf=0.0, neginf=0.0) for a in (v, N, g))
+        v, N, d, g = (np.nan_to_num(a, nan=0.0, posinf=0.0, neginf=0.0) for a in (v, N, d, g))
         a, b = self.apart.T
         free = N[a, b] + N[b, a]
         N = np.maximum(N, 0.0)
         N = N / 2 + N.T / 2
         N[a, b] = N[b, a] = free / 2
-        return v, N, np.maximum(g, 0.0), cuts.astype(np.int64)
+        return v, N, d, np.maximum(g, 0.0), cuts.astype(np.int64)
 
     @np.errstate(over="ignore", invalid="ignore")  # forged duals may be huge
     def lower(self, duals: Duals) -> float:
         """A lower bound on the objective of all labels, proved, for any duals whatever.
 
-        With S = W - vm' - mv' + N - sum g_c A_c, where cut c is <A_c, X> <= 0,
-        <W, X> <= 2 e'v + <S, X>, and <S, X> is at most the sum of the k largest eigenvalues of S
-        scaled by ``root``. That sum is at most k t + tr Z for all t and psd Z for which t I + Z - S
-        is psd, which a Cholesky factorisation proves. Rounding of S, Z, ``root`` and sums is added.
+        With S = W - vm' - mv' + N - diag d - sum g_c A_c, where cut c is <A_c, X> <= 0, and d+ and
+        d- the parts of d, <W, X> <= 2 e'v + e'(d+ / least - d- / most) + <S, X>, and <S, X> is at
+        most the sum of the k largest eigenvalues of S scaled by ``root``. That sum is at most
+        k t + tr Z for all t and psd Z for which t I + Z - S is psd, which a Cholesky factorisation
+        proves. Rounding of S, Z, ``root`` and sums is added.
         """
-        v, N, g, cuts = self.clean(duals)
-        S, size = self._slack(v, N, g, cuts)
+        v, N, d, g, cuts = self.clean(duals)
+        S, size = self._slack(v, N, d, g, cuts)
         if not (math.isfinite(size) and np.isfinite(S).all()):
             return -math.inf
         n, k = self.n, min(self.k, self.n)
@@ -150,22 +168,27 @@ class RatioLift(Capability):
             shift = proved_psd_shift(Z, 0.0)
         except (BackendError, np.linalg.LinAlgError):
             return -math.inf
-        parts = [2 * math.fsum(v), k * t, math.fsum(np.square(F).sum(axis=0)), k * (shift + size)]
-        margin = 4 * (k + n + 4) * UNIT * sum(map(abs, parts))
+        edge = np.maximum(d, 0.0) / self.least - np.maximum(-d, 0.0) / self.most
+        parts = [2 * math.fsum(v), k * t, math.fsum(np.square(F).sum(axis=0)), k * (shift + size),
+                 math.fsum(edge)]
+        margin = 4 * (k + n + 4) * UNIT * (sum(map(abs, parts)) + float(np.abs(edge).sum()))
         upper = math.fsum(parts) + margin
         # Sums over W where nodes were merged, and those of the last line.
         margin = 2 * (n + 8) * UNIT * float(np.abs(self.scaled).sum()) + 8 * UNIT * abs(upper)
         bound = self.base - self.scale * (upper + margin) - 8 * UNIT * abs(self.base)
         return float(bound) if math.isfinite(bound) else -math.inf
 
-    def _slack(self, v: Floats, N: Floats, g: Floats, cuts: Ints) -> tuple[Floats, float]:
+    def _slack(self, v: Floats, N: Floats, d: Floats, g: Floats,
+               cuts: Ints) -> tuple[Floats, float]:
         """S scaled by ``root``, and a bound on the spectral norm of its rounding error."""
         n, r = self.n, self.root
         vm = np.outer(v, self.volumes)
         S = self.W - (vm + vm.T) + N
+        S[np.diag_indices(n)] -= d
         vm = np.abs(vm)
         size = np.abs(self.W) + (vm + vm.T) + np.abs(N)
-        terms = 12
+        size[np.diag_indices(n)] += np.abs(d)
+        terms = 14
         if len(cuts):
             i, j, coef = entries(cuts)
             weights = 0.5 * coef * np.tile(g, 4)
@@ -181,7 +204,7 @@ class RatioLift(Capability):
 def ratio_lift(ratio: LabelRatio) -> RatioLift:
     """The lift of a size-normalised problem; nodes of different known labels are apart.
 
-    Bounds on sizes are left out.
+    Bounds on sizes are left out where volumes are not the weights, as they say nothing of volumes.
     """
     held = np.flatnonzero(ratio.fixed >= 0)
     a, b = np.triu_indices(held.size, 1)
@@ -189,7 +212,25 @@ def ratio_lift(ratio: LabelRatio) -> RatioLift:
     unlike = unlike[ratio.fixed[unlike[:, 0]] != ratio.fixed[unlike[:, 1]]]
     apart = np.unique(np.sort(np.concatenate([ratio.apart, unlike]), axis=1), axis=0)
     W = np.asarray(ratio.matrix.dense(), dtype=np.float64)
-    return RatioLift(W, ratio.volumes, ratio.k, ratio.constant, ratio.scale, apart)
+    least, most = _volumes_around(ratio)
+    return RatioLift(W, ratio.volumes, ratio.k, ratio.constant, ratio.scale, apart, least=least,
+                     most=most)
+
+
+def _volumes_around(ratio: LabelRatio) -> tuple[Floats | None, Floats | None]:
+    """Bounds on the volume of the cluster of each node, by the rules for sizes; None without.
+
+    What the others must have at least a cluster cannot have, and what they may not have it must.
+    """
+    total = int(ratio.weights.sum())
+    if not ratio.sized or not np.array_equal(ratio.volumes, ratio.weights):
+        return None, None
+    low = np.maximum(ratio.low, total - (ratio.high.sum() - ratio.high))
+    high = np.minimum(ratio.high, total - (ratio.low.sum() - ratio.low))
+    known = ratio.fixed >= 0
+    least = np.where(known, low[ratio.fixed], low.min()).astype(np.float64)
+    most = np.where(known, high[ratio.fixed], high.max()).astype(np.float64)
+    return np.maximum(least, ratio.volumes), most
 
 
 def inherited(parent: RatioLift, child: RatioLift, duals: Duals) -> Duals:
@@ -202,7 +243,7 @@ def inherited(parent: RatioLift, child: RatioLift, duals: Duals) -> Duals:
     from scipy.sparse import csr_matrix
 
     place = child.groups[np.unique(parent.groups, return_index=True)[1]]
-    v, N, g, cuts = parent.clean(duals)
+    v, N, d, g, cuts = parent.clean(duals)
     B = csr_matrix((np.ones(parent.n), (place, np.arange(parent.n))), shape=(child.n, parent.n))
     rows = np.where(cuts == PAIR, PAIR, place[cuts])
     kept = (rows[:, 0] != rows[:, 1]) & (rows[:, 0] != rows[:, 2]) & (rows[:, 1] != rows[:, 2])
@@ -210,7 +251,7 @@ def inherited(parent: RatioLift, child: RatioLift, duals: Duals) -> Duals:
     three = rows[:, 2] != PAIR
     rows[three, 1:] = np.sort(rows[three, 1:], axis=1)
     rows, which = np.unique(rows, axis=0, return_inverse=True)
-    out = {"v": B @ v, "N": np.asarray((B @ N) @ B.T), "cuts": rows,
+    out = {"v": B @ v, "N": np.asarray((B @ N) @ B.T), "d": B @ d, "cuts": rows,
            "g": np.bincount(which.reshape(-1), weights=g, minlength=len(rows))}
     if "X" in duals:
         mean = B.multiply(parent.volumes).multiply(1.0 / child.volumes[:, None]).tocsr()

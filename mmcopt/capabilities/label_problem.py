@@ -201,7 +201,7 @@ class LabelProblem(Capability):
     def rules(self) -> Any:
         """The constraints as the tuple of arrays that the compiled loops take."""
         if "rules" not in self._memo:
-            from mmcopt.compiled.label_moves import Rules
+            from mmcopt.compiled.label_rules import Rules
 
             both = np.concatenate([self.apart, self.apart[:, ::-1]])
             both = both[np.argsort(both[:, 0], kind="stable")]

@@ -62,10 +62,15 @@ class LabelRatio(LabelProblem):
         return float(self._memo["mass"])
 
     @property
+    def sized(self) -> bool:
+        """Whether bounds on sizes say more than that no cluster is empty."""
+        most = self.weights.sum() - self.k + 1
+        return bool(self.low.max() > 1 or self.high.min() < most)
+
+    @property
     def ruled(self) -> bool:
         """Whether sizes or cannot-links may forbid moves."""
-        free = self.low.max() == 1 and self.high.min() >= self.weights.sum() - self.k + 1
-        return bool(not free or len(self.apart))
+        return self.sized or len(self.apart) > 0
 
     @property
     def by_rows(self) -> bool:

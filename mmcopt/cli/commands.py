@@ -29,7 +29,7 @@ from mmcopt.cli.ladder_view import LadderWatch, climb, show_ladder, thinned
 from mmcopt.cli.parse import parse_solvers
 from mmcopt.cli.task import Task
 from mmcopt.comparing import compare as run_comparison
-from mmcopt.comparing.table import check_suffix
+from mmcopt.comparing.files import check_suffix
 from mmcopt.errors import BackendError, DataError, ParameterError
 from mmcopt.modeling.result import Status
 from mmcopt.solving import solve as run_solver

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import pathlib
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -11,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from mmcopt.bounds.certificates import capped
-from mmcopt.errors import BackendError, IncompatibleError, MMCError, ParameterError
+from mmcopt.comparing.files import as_frame, save_table
+from mmcopt.errors import IncompatibleError, MMCError
 from mmcopt.metrics import adjusted_rand_index
 from mmcopt.modeling import Formulation
 from mmcopt.modeling.result import ClimbEnd, Result, Rung, Status
 from mmcopt.solving.checkpoints import Checkpoint, ClimbBook
 from mmcopt.solving.ladder import tighten, with_rungs
-from mmcopt.tables import as_json, markdown_table, text_table
+from mmcopt.tables import markdown_table, text_table
 from mmcopt.tolerances import FEASIBLE
 from mmcopt.types import Path, Seed
 
@@ -26,7 +26,6 @@ COLUMNS: tuple[str, ...] = ("problem", "solver", "seed", "status", "objective", 
 SUMMARY: tuple[str, ...] = ("problem", "solver", "runs", "best", "mean", "hits", "seconds",
                             "bound", "gap", "ari")
 HIT = 1e-6  # relative distance at which a run has found the best known objective
-SUFFIXES = (".csv", ".json", ".md")
 Row = dict[str, Any]
 
 
@@ -197,12 +196,7 @@ class Comparison:
 
     def to_frame(self) -> Any:
         """All rows as a pandas DataFrame."""
-        try:
-            import pandas
-        except ImportError as e:
-            raise BackendError("to_frame() needs pandas: pip install pandas. Without it, .rows is "
-                               "a list of dictionaries and .save(path) writes a CSV file.") from e
-        frame = pandas.DataFrame(self.rows, columns=list(COLUMNS))
+        frame = as_frame(self.rows, COLUMNS)
         if all(isinstance(row["seed"], int | None) for row in self.rows):
             frame["seed"] = frame["seed"].astype("Int64")  # keeps integers beside missing ones
         return frame
@@ -215,33 +209,13 @@ class Comparison:
 
     def save(self, path: Path) -> None:
         """Write all rows to .csv, everything to .json, or the summary to .md."""
-        path = check_suffix(path)
-        if path.suffix == ".csv":
-            import csv
-
-            with path.open("w", newline="", encoding="utf-8") as file:
-                writer = csv.DictWriter(file, COLUMNS)
-                writer.writeheader()
-                writer.writerows(self.rows)
-        else:
-            json_wanted = path.suffix == ".json"
-            text = as_json(self.as_dict(), indent=1) if json_wanted else self.to_markdown()
-            path.write_text(text + "\n", encoding="utf-8")
+        save_table(path, self.rows, COLUMNS, self.as_dict, self.to_markdown)
 
     def plot(self, kind: str = "time", ax: Any = None) -> Any:
         """Draw ``"time"``, ``"profile"`` or ``"box"``; see `mmcopt.plot.plot_comparison`."""
         from mmcopt.plot import plot_comparison
 
         return plot_comparison(self, kind=kind, ax=ax)
-
-
-def check_suffix(path: Path) -> pathlib.Path:
-    """Return a path that `Comparison.save` can write to."""
-    path = pathlib.Path(path)
-    if path.suffix not in SUFFIXES:
-        raise ParameterError(f"save: the file name must end in {', '.join(SUFFIXES)}; "
-                             f"got {str(path)!r}.")
-    return path
 
 
 def is_hit(value: float, best: float) -> bool:

@@ -10,47 +10,32 @@ A random state is a nonzero uint64 in an array. Searches need a feasible start: 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mmcopt.compiled.label_rules import (
+    NOBODY,
+    NONE,
+    Rng,
+    Rules,
+    conflicts,
+    excess,
+    feasible_move,
+    feasible_swap,
+    relabel,
+    uniform,
+)
 from mmcopt.compiled.loops import INNER, compiled
 
 F = Any  # float32 or float64 array, as W; checkers cannot tell its items from its slices
 N = Any  # int64 array
-Rng = NDArray[np.uint64]
 
 BLOCK = 1024  # rows are scanned in blocks that stay in the first cache; a power of two
-# A plain 0 is a type of its own, for which all that is called would be compiled again.
-NONE: Any = np.int64(0)
-NOBODY: Any = np.int64(-1)
 BIG = 1e30  # stands for infinity: BIG + x == BIG also in float32, and 4 BIG does not overflow
 loop = compiled()
 inner = compiled(**INNER)
-
-
-class Rules(NamedTuple):
-    """What labels must obey; `plain` is 1 when all weights are 1 and nothing is kept apart."""
-
-    weights: N  # (n,)
-    low: N  # (k,) at least 1
-    high: N  # (k,)
-    fixed: N  # (n,) the label a point must keep, or -1
-    aptr: N  # (n+1,) and aidx: CSR lists of the points to keep apart from each, symmetric
-    aidx: N
-    plain: int
-
-
-@inner
-def uniform(rng: Rng) -> float:
-    """Next number in [0, 1) of the xorshift generator (shifts only, so nothing can overflow)."""
-    x = rng[0]
-    x ^= x << np.uint64(13)
-    x ^= x >> np.uint64(7)
-    x ^= x << np.uint64(17)
-    rng[0] = x
-    return np.float64(x >> np.uint64(11)) * 1.1102230246251565e-16
 
 
 @inner
@@ -105,63 +90,6 @@ def contract(W: F, groups: N, m: int) -> F:
 
 
 @inner
-def _conflicts(c: N, rules: Rules, j: int, d: int) -> int:
-    """Count the points of cluster d that must be kept apart from j."""
-    count = 0
-    for p in range(rules.aptr[j], rules.aptr[j + 1]):
-        count += c[rules.aidx[p]] == d
-    return count
-
-
-@inner
-def _excess(sizes: N, rules: Rules, a: int, d: int, w: int) -> int:
-    """Total violation of the size bounds after weight w went from cluster a to d."""
-    total = 0
-    for h in range(sizes.size):
-        size = sizes[h] + (w if h == d else 0) - (w if h == a else 0)
-        if size < rules.low[h]:
-            total += rules.low[h] - size
-        elif size > rules.high[h]:
-            total += size - rules.high[h]
-    return total
-
-
-@inner
-def feasible_move(c: N, sizes: N, rules: Rules, j: int, d: int) -> bool:
-    """Tell whether j may move to d from a state that obeys the rules."""
-    a, w = c[j], rules.weights[j]
-    if a == d or rules.fixed[j] >= 0 or sizes[a] - w < rules.low[a] or sizes[d] + w > rules.high[d]:
-        return False
-    return rules.plain == 1 or _conflicts(c, rules, j, d) == 0
-
-
-@inner
-def feasible_swap(c: N, sizes: N, rules: Rules, i: int, j: int) -> bool:
-    """Tell whether i and j, in different clusters, may change places."""
-    a, d, w = c[i], c[j], rules.weights[i] - rules.weights[j]
-    if rules.fixed[i] >= 0 or rules.fixed[j] >= 0 or a == d:
-        return False
-    if sizes[a] - w < rules.low[a] or sizes[a] - w > rules.high[a]:
-        return False
-    if sizes[d] + w < rules.low[d] or sizes[d] + w > rules.high[d]:
-        return False
-    linked = 0
-    for p in range(rules.aptr[i], rules.aptr[i + 1]):
-        linked += rules.aidx[p] == j
-    return _conflicts(c, rules, i, d) == linked and _conflicts(c, rules, j, a) == linked
-
-
-@inner
-def _label(c: N, sizes: N, rules: Rules, j: int, d: int) -> int:
-    """Give j the label d without looking at any caches; returns its former label."""
-    a = c[j]
-    sizes[a] -= rules.weights[j]
-    sizes[d] += rules.weights[j]
-    c[j] = d
-    return a
-
-
-@inner
 def move(W: F, c: N, G: F, sizes: N, rules: Rules, j: int, d: int) -> float:
     """Move j to cluster d, whatever the rules say; returns the change of A."""
     a, row = c[j], W[j]
@@ -173,7 +101,7 @@ def move(W: F, c: N, G: F, sizes: N, rules: Rules, j: int, d: int) -> float:
         loser[i] -= row[i]
     for i in range(row.size):
         winner[i] += row[i]
-    _label(c, sizes, rules, j, d)
+    relabel(c, sizes, rules, j, d)
     return gain
 
 
@@ -206,17 +134,17 @@ def _tolerance(G: F) -> float:
 @inner
 def _mend(W: F, c: N, G: F, sizes: N, rules: Rules) -> bool:
     """Make the best move that lowers the excess, or else the conflicts; False if there is none."""
-    best, to, bj, now = -np.inf, -1, -1, _excess(sizes, rules, NONE, NONE, NONE)
+    best, to, bj, now = -np.inf, -1, -1, excess(sizes, rules, NONE, NONE, NONE)
     for j in range(c.size):
         a, w = c[j], rules.weights[j]
-        here = _conflicts(c, rules, j, a)
+        here = conflicts(c, rules, j, a)
         if rules.fixed[j] >= 0 or (sizes[a] >= rules.low[a] > sizes[a] - w) or now + here == 0:
             continue
         for d in range(sizes.size):
             if d == a or sizes[d] <= rules.high[d] < sizes[d] + w:
                 continue
-            drop = now - _excess(sizes, rules, a, d, w)
-            rise = _conflicts(c, rules, j, d) - here
+            drop = now - excess(sizes, rules, a, d, w)
+            rise = conflicts(c, rules, j, d) - here
             gain = 2.0 * (G[d, j] - G[a, j] + W[j, j]) - 1e9 * rise
             if gain > best and (drop > 0 or (drop == now == 0 and rise < 0)):
                 best, to, bj = gain, d, j
@@ -237,15 +165,15 @@ def repair(W: F, c: N, G: F, sizes: N, rules: Rules) -> bool:
             move(W, c, G, sizes, rules, j, rules.fixed[j])
     while _mend(W, c, G, sizes, rules):
         pass
-    clean = _excess(sizes, rules, NONE, NONE, NONE) == 0
+    clean = excess(sizes, rules, NONE, NONE, NONE) == 0
     for j in range(c.size):
         best, bi = -np.inf, -1
-        for i in range(c.size if _conflicts(c, rules, j, c[j]) > 0 else 0):
+        for i in range(c.size if conflicts(c, rules, j, c[j]) > 0 else 0):
             if feasible_swap(c, sizes, rules, i, j) and _swap_gain(W, c, G, i, j) > best:
                 best, bi = _swap_gain(W, c, G, i, j), i
         if bi >= 0:
             swap(W, c, G, sizes, rules, bi, j)
-        clean &= _conflicts(c, rules, j, c[j]) == 0
+        clean &= conflicts(c, rules, j, c[j]) == 0
     return clean
 
 
@@ -382,16 +310,16 @@ def _score_ruled(
     c: N, G: F, sizes: N, rules: Rules, slack: int, own: F, base: F, out: F, dest: N
 ) -> None:
     """As `_score` under weights and cannot-links, point by point; dest[j] is j's best cluster."""
-    now = _excess(sizes, rules, NONE, NONE, NONE)
+    now = excess(sizes, rules, NONE, NONE, NONE)
     for j in range(c.size):
         a, w, best, dest[j] = c[j], rules.weights[j], -BIG, -1
         leaves = rules.fixed[j] < 0 and sizes[a] - w >= max(1, rules.low[a] - slack)
         for d in range(sizes.size):
             if not leaves or d == a or G[d, j] <= best or sizes[d] + w > rules.high[d] + slack:
                 continue
-            if now > 0 and _excess(sizes, rules, a, d, w) >= now:
+            if now > 0 and excess(sizes, rules, a, d, w) >= now:
                 continue
-            if _conflicts(c, rules, j, d) == 0:
+            if conflicts(c, rules, j, d) == 0:
                 best, dest[j] = G[d, j], d
         out[j] = best - own[j] + base[j]
 
@@ -433,7 +361,7 @@ def _aim(c: N, G: F, sizes: N, rules: Rules, opened: N, dest: N, j: int) -> tupl
         to = opened[0]
         for h in opened:
             to = h if G[h, j] > G[to, j] else to
-    return to, _excess(sizes, rules, c[j], to, rules.weights[j]) == 0
+    return to, excess(sizes, rules, c[j], to, rules.weights[j]) == 0
 
 
 @loop
@@ -453,7 +381,7 @@ def _walk(
     diag, base = scores[:n].copy(), scores[:n].copy()
     source, opened, i, a, d = sizes.copy(), sizes[:0], -1, NONE, NONE
     value, idle, fresh = 0.0, 0, False
-    best = -BIG if _excess(sizes, rules, NONE, NONE, NONE) > 0 else 0.0
+    best = -BIG if excess(sizes, rules, NONE, NONE, NONE) > 0 else 0.0
     for h in range(sizes.size):
         source[h] = -1
     for j in range(n):
@@ -478,14 +406,14 @@ def _walk(
         aspires = lands and value + 2.0 * scores[i] > best + tol and tenure < steps
         if until[i] > t and not aspires:
             top, i = i, _argmax(scores, until, float(t), work)
-            i = top if i < 0 and _excess(sizes, rules, NONE, NONE, NONE) > 0 else i
+            i = top if i < 0 and excess(sizes, rules, NONE, NONE, NONE) > 0 else i
             if i < 0:
                 continue
             d, lands = _aim(c, G, sizes, rules, opened, dest, i)
         value += 2.0 * scores[i]
         until[i] = t + 1 + tenure + int(uniform(rng) * (tenure // 2 + 1))
         G[c[i], i], own[i], G[d, i] = own[i], G[d, i], lowest
-        a, lab[i], base[i] = _label(c, sizes, rules, i, d), d, diag[i] if source[d] else lowest
+        a, lab[i], base[i] = relabel(c, sizes, rules, i, d), d, diag[i] if source[d] else lowest
         idle = 0 if lands and value > best + tol else idle + 1
         if idle == 0:
             best, fresh = value, True
@@ -558,7 +486,7 @@ def anneal(W: F, c: N, G: F, sizes: N, rules: Rules, temperatures: F, rng: Rng) 
                 u[h] = stay if h == a else np.float64(G[h, j])
                 if h == a:
                     continue
-                if not rules.plain and _conflicts(c, rules, j, h) > 0:
+                if not rules.plain and conflicts(c, rules, j, h) > 0:
                     u[h], tight = -BIG, True
                 elif sizes[a] - w < rules.low[a] or sizes[h] + w > rules.high[h]:
                     u[h], tight = -BIG, True
@@ -640,11 +568,11 @@ def _mutate(c: N, sizes: N, rules: Rules, s: int, deck: N, spots: N, old: N, rng
             if p >= n - q:
                 continue
             deck[q], deck[r] = deck[r], deck[q]
-            spots[m], old[m] = deck[q], _label(c, sizes, rules, deck[q], a)
+            spots[m], old[m] = deck[q], relabel(c, sizes, rules, deck[q], a)
             m, q = m + 1, q + 1
-        elif not rules.plain and _conflicts(c, rules, j, d) > 0:
+        elif not rules.plain and conflicts(c, rules, j, d) > 0:
             continue
-        spots[m], old[m] = j, _label(c, sizes, rules, j, d)
+        spots[m], old[m] = j, relabel(c, sizes, rules, j, d)
         m += 1
     return m
 
@@ -684,7 +612,7 @@ def evolve(
             m = _mutate(c, sizes[p], rules, max(1, n // (g + 1)), deck, flipped, was, rng)
             values[slot] = values[p] + _flip_gain(W, c, G[p], flipped, was, m) if m > 0 else -np.inf
             for r in range(m):
-                now[r] = _label(c, sizes[p], rules, flipped[r], was[r])
+                now[r] = relabel(c, sizes[p], rules, flipped[r], was[r])
             counts[0, q], counts[1, q] = m, p
             hope |= values[slot] > values[order[mu - 1]]
         if not hope:
@@ -732,7 +660,7 @@ def evolve_factor(
                 for p in range(S.shape[1]):
                     S[h, p] += D[h, p]
         for q in range(m if gain < 0.0 else 0):
-            _label(c, sizes, rules, spots[q], old[q])
+            relabel(c, sizes, rules, spots[q], old[q])
     return total
 
 
@@ -790,5 +718,5 @@ def factor_anneal(
         if d != a:
             total += 2.0 * (u[d] - stay)
             _carry(S, a, d, x)
-            _label(c, sizes, rules, j, d)
+            relabel(c, sizes, rules, j, d)
     return float(total)

@@ -76,7 +76,7 @@ class FilePerSignature(IndexDataCacheFile):
 
 @functools.cache
 def stamp(path: str) -> str:
-    """A hash of a source and of the modules of this package that it takes constants from."""
+    """A hash of a source and of the modules of this package that it takes loops from."""
     text = pathlib.Path(path).read_text(encoding="utf-8")
     names = re.findall(r"^from (mmcopt[\w.]*) import", text, re.MULTILINE)
     specs = [importlib.util.find_spec(name) for name in sorted(set(names))]

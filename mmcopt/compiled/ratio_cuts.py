@@ -108,13 +108,19 @@ def subtract(D: Floats, cuts: Ints, g: Floats, r: Floats) -> None:
 
 
 @compiled()
-def project(D: Floats, cuts: Ints, g: Floats, r: Floats, sweeps: int) -> None:
+def project(D: Floats, cuts: Ints, g: Floats, r: Floats, d: Floats, least: Floats, most: Floats,
+            sweeps: int) -> None:
     """Towards the projection of a matrix onto the cuts and X >= 0, by Hildreth's sweeps.
 
     The matrix less the cuts times g is the upper triangle of D, the positive part of which is the
-    point: each cut in turn takes the multiplier g_c >= 0 at which it holds, or less.
+    point: each cut in turn takes the multiplier g_c >= 0 at which it holds, or less. Where d is not
+    empty, the diagonal is held between ``least`` and ``most`` in the same way, by d.
     """
     for _ in range(sweeps):
+        for i in range(len(d)):
+            own = D[i, i] + d[i]
+            D[i, i] = min(max(own, least[i]), most[i])
+            d[i] = own - D[i, i]
         for c in range(len(cuts)):
             i, j, h = cuts[c]
             ij, ii = r[i] * r[j], r[i] * r[i]
@@ -123,10 +129,10 @@ def project(D: Floats, cuts: Ints, g: Floats, r: Floats, sweeps: int) -> None:
                 ih, jh = r[i] * r[h], r[j] * r[h]
                 v += ih * _at(D, i, h) - jh * _at(D, j, h)
                 norm += 0.5 * (ih * ih + jh * jh)
-            d = max(-g[c], v / norm)
-            if d != 0.0:
-                g[c] += d
-                _subtract(D, cuts, c, d, r)
+            by = max(-g[c], v / norm)
+            if by != 0.0:
+                g[c] += by
+                _subtract(D, cuts, c, by, r)
 
 
 @compiled()

@@ -9,10 +9,21 @@ change is in squared distances, v V_a / (V_a - v) d_a - v V_d / (V_d + v) d_d fo
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
+from mmcopt.compiled.label_rules import (
+    NONE,
+    Rng,
+    conflicts,
+    excess,
+    feasible_move,
+    feasible_swap,
+    relabel,
+    uniform,
+)
 from mmcopt.compiled.loops import INNER, compiled
 
 F = Any  # float64 array
@@ -23,37 +34,11 @@ quick = compiled(fastmath=True, **INNER)
 
 
 @inner
-def _may_leave(c: N, sizes: N, rules: Any, j: int) -> bool:
-    """Tell whether the rules let j leave its cluster."""
-    return rules.fixed[j] < 0 and sizes[c[j]] - rules.weights[j] >= rules.low[c[j]]
-
-
-@inner
-def _meets(c: N, rules: Any, j: int, d: int) -> int:
-    """Count the nodes of cluster d that must be kept apart from j."""
-    count = 0
-    for p in range(rules.aptr[j], rules.aptr[j + 1]):
-        count += c[rules.aidx[p]] == d
-    return count
-
-
-@inner
-def _may_enter(c: N, sizes: N, rules: Any, j: int, d: int) -> bool:
-    """Tell whether the rules let j into cluster d."""
-    if sizes[d] + rules.weights[j] > rules.high[d]:
-        return False
-    return rules.plain == 1 or _meets(c, rules, j, d) == 0
-
-
-@inner
 def _relabel(c: N, sizes: N, V: F, v: F, rules: Any, j: int, d: int) -> None:
     """Give j the label d."""
-    a = c[j]
-    sizes[a] -= rules.weights[j]
-    sizes[d] += rules.weights[j]
+    a = relabel(c, sizes, rules, j, d)
     V[a] -= v[j]
     V[d] += v[j]
-    c[j] = d
 
 
 # ---------------------------------------------------------------- by W
@@ -87,7 +72,7 @@ def matrix_moves(W: F, c: N, G: F, q: F, sizes: N, V: F, v: F, rules: Any, tol: 
     total = 0.0
     for j in range(c.size):
         a = c[j]
-        if not _may_leave(c, sizes, rules, j) or V[a] - v[j] <= 0.0:
+        if V[a] - v[j] <= 0.0:
             continue
         left = (q[a] - 2.0 * G[a, j] + W[j, j]) / (V[a] - v[j]) - q[a] / V[a]
         best, to = tol, -1
@@ -95,28 +80,12 @@ def matrix_moves(W: F, c: N, G: F, q: F, sizes: N, V: F, v: F, rules: Any, tol: 
             if d == a:
                 continue
             gain = left + (q[d] + 2.0 * G[d, j] + W[j, j]) / (V[d] + v[j]) - q[d] / V[d]
-            if gain > best and _may_enter(c, sizes, rules, j, d):
+            if gain > best and feasible_move(c, sizes, rules, j, d):
                 best, to = gain, d
         if to >= 0:
             _move(W, c, G, q, sizes, V, v, rules, j, to)
             total += best
     return total
-
-
-@inner
-def _may_swap(c: N, sizes: N, rules: Any, i: int, j: int) -> bool:
-    """Tell whether the rules let i and j, in different clusters, change places."""
-    a, d, w = c[i], c[j], rules.weights[i] - rules.weights[j]
-    if rules.fixed[i] >= 0 or rules.fixed[j] >= 0:
-        return False
-    if sizes[a] - w < rules.low[a] or sizes[a] - w > rules.high[a]:
-        return False
-    if sizes[d] + w < rules.low[d] or sizes[d] + w > rules.high[d]:
-        return False
-    linked = 0
-    for p in range(rules.aptr[i], rules.aptr[i + 1]):
-        linked += rules.aidx[p] == j
-    return _meets(c, rules, i, d) == linked and _meets(c, rules, j, a) == linked
 
 
 @loop
@@ -135,7 +104,7 @@ def matrix_swaps(W: F, c: N, G: F, q: F, sizes: N, V: F, v: F, rules: Any, tol: 
             qa = q[a] + apart + 2.0 * (G[a, j] - G[a, i])
             qd = q[d] + apart + 2.0 * (G[d, i] - G[d, j])
             gain = qa / Va - q[a] / V[a] + qd / Vd - q[d] / V[d]
-            if gain > best and _may_swap(c, sizes, rules, i, j):
+            if gain > best and feasible_swap(c, sizes, rules, i, j):
                 best, other = gain, j
         if other >= 0:
             d = c[other]
@@ -143,6 +112,60 @@ def matrix_swaps(W: F, c: N, G: F, q: F, sizes: N, V: F, v: F, rules: Any, tol: 
             _move(W, c, G, q, sizes, V, v, rules, other, a)
             total += best
     return total
+
+
+@inner
+def _open(c: N, sizes: N, rules: Any, j: int, d: int, slack: int, now: int) -> bool:
+    """Tell whether j may move to d, where bounds may be overstepped by ``slack`` for a while.
+
+    ``now`` is by how much they are: then only what lessens it is open.
+    """
+    a, w = c[j], rules.weights[j]
+    if sizes[a] - w < max(1, rules.low[a] - slack) or sizes[d] + w > rules.high[d] + slack:
+        return False
+    if now > 0 and excess(sizes, rules, a, d, w) >= now:
+        return False
+    return rules.plain == 1 or conflicts(c, rules, j, d) == 0
+
+
+@loop
+def matrix_tabu(W: F, c: N, G: F, q: F, sizes: N, V: F, v: F, rules: Any, tol: float,
+                steps: int, tenure: int, rng: Rng) -> float:
+    """The best move each time, uphill or not; a node that moved rests for tenure .. 1.5 tenure.
+
+    It moves all the same where that beats the best value. Ends with the best labels met, and the
+    rest of the state as it was at last; returns their gain.
+    """
+    n, slack, total, top = c.size, rules.weights.max(), 0.0, 0.0
+    until, kept = np.zeros(n, np.int64), c.copy()
+    for t in range(steps):
+        now, best, to, chosen = excess(sizes, rules, NONE, NONE, NONE), -np.inf, -1, -1
+        for j in range(n):
+            a = c[j]
+            if rules.fixed[j] >= 0 or V[a] - v[j] <= 0.0:
+                continue
+            left = (q[a] - 2.0 * G[a, j] + W[j, j]) / (V[a] - v[j]) - q[a] / V[a]
+            for d in range(V.size):
+                if d == a:
+                    continue
+                gain = left + (q[d] + 2.0 * G[d, j] + W[j, j]) / (V[d] + v[j]) - q[d] / V[d]
+                if gain <= best or not _open(c, sizes, rules, j, d, slack, now):
+                    continue
+                if until[j] <= t or (total + gain > top + tol
+                                     and excess(sizes, rules, a, d, rules.weights[j]) == 0):
+                    best, to, chosen = gain, d, j
+        if chosen < 0:
+            continue
+        _move(W, c, G, q, sizes, V, v, rules, chosen, to)
+        total += best
+        until[chosen] = t + 1 + tenure + int(uniform(rng) * (tenure // 2 + 1))
+        if total > top + tol and excess(sizes, rules, NONE, NONE, NONE) == 0:
+            top = total
+            for j in range(n):
+                kept[j] = c[j]
+    for j in range(n):
+        c[j] = kept[j]
+    return top
 
 
 # ---------------------------------------------------------------- by vectors
@@ -165,26 +188,37 @@ def _pull(m: F, x: F, share: float) -> None:
 
 
 @loop
-def vector_moves(X: F, first: int, D: F, c: N, M: F, sizes: N, V: F, v: F, rules: Any,
-                 tol: float) -> float:
-    """Move some nodes, from ``first`` on, to their best clusters.
+def vector_moves(X: F, some: N, D: F, c: N, M: F, sizes: N, V: F, v: F, rules: Any,
+                 tol: float, calm: F, floor: float) -> float:
+    """Move some nodes to their best clusters.
 
     ``D`` has their squared distances to all means as they were before: it tells which to look at.
+    Of each is noted how far all means may go before it must be looked at again, while no volume
+    falls below ``floor``: (f |x - m_d| - g |x - m_a|) / (f + g) for the nearest other mean m_d, f
+    and g the roots of floor / (floor + v) and floor / (floor - v).
     """
-    total, known, share = 0.0, -1.0, np.empty(V.size)
+    total, known, share, f, g = 0.0, -1.0, np.empty(V.size), 1.0, 1.0
     for i in range(D.shape[0]):
-        j = first + i
+        j = some[i]
         a = c[j]
-        if not _may_leave(c, sizes, rules, j) or V[a] - v[j] <= 0.0:
+        calm[j] = -np.inf
+        if V[a] - v[j] <= 0.0:
             continue
         if v[j] != known:  # the shares are those of nodes of this volume
             known = v[j]
             for d in range(V.size):
                 share[d] = V[d] / (V[d] + known)
-        here, promising = D[i, a] * V[a] / (V[a] - v[j]), False
+            if floor > known:
+                f, g = math.sqrt(floor / (floor + known)), math.sqrt(floor / (floor - known))
+        here, promising, near = D[i, a] * V[a] / (V[a] - v[j]), False, np.inf
         for d in range(V.size):
-            promising |= d != a and D[i, d] * share[d] < here
+            if d != a:
+                promising |= D[i, d] * share[d] < here
+                near = min(near, D[i, d])
         if not promising:
+            if floor > known:
+                calm[j] = (f * math.sqrt(max(near, 0.0)) - g * math.sqrt(max(D[i, a], 0.0))) \
+                    / (f + g)
             continue
         x = X[j]
         here = v[j] * V[a] / (V[a] - v[j]) * _distance(x, M[a])
@@ -192,7 +226,7 @@ def vector_moves(X: F, first: int, D: F, c: N, M: F, sizes: N, V: F, v: F, rules
         for d in range(V.size):
             if d != a:
                 gain = here - v[j] * V[d] / (V[d] + v[j]) * _distance(x, M[d])
-                if gain > best and _may_enter(c, sizes, rules, j, d):
+                if gain > best and feasible_move(c, sizes, rules, j, d):
                     best, to = gain, d
         if to >= 0:
             _pull(M[a], x, -v[j] / (V[a] - v[j]))

@@ -1,12 +1,13 @@
 """Pictures of results and comparisons; every function returns matplotlib axes and shows nothing.
 
-It may import every room below the estimators; the methods `plot` of results, comparisons and
-assignments are doors to it. Public are the functions below.
+It may import every room below the estimators; the methods `plot` of results, comparisons,
+grids and assignments are doors to it. Public are the functions below.
 """
 
+from mmcopt.plot.cells import plot_cells
 from mmcopt.plot.comparisons import plot_comparison
 from mmcopt.plot.domains import plot_assignment, plot_dendrogram, plot_domain
 from mmcopt.plot.results import draw, plot_history, plot_ladder, plot_result, plot_tree
 
-__all__ = ["draw", "plot_assignment", "plot_comparison", "plot_dendrogram", "plot_domain",
-           "plot_history", "plot_ladder", "plot_result", "plot_tree"]
+__all__ = ["draw", "plot_assignment", "plot_cells", "plot_comparison", "plot_dendrogram",
+           "plot_domain", "plot_history", "plot_ladder", "plot_result", "plot_tree"]

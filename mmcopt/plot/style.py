@@ -40,7 +40,7 @@ def axes_for(ax: Any, count: int = 1) -> list[Any]:
         return list(made[0])
     given = list(np.ravel(np.array(ax, dtype=object)))
     if len(given) != count:
-        raise ParameterError(f"plot: this picture needs {count} axes, one a problem; "
+        raise ParameterError(f"plot: this picture needs {count} axes; "
                              f"got {len(given)}. With ax=None they are made.")
     return given
 

@@ -5,19 +5,17 @@ below: `labels` for partitions of label problems, `widths` for their Gaussian ke
 for the choice among their objectives, `domains` for gamma and C of one-class models.
 """
 
+from mmcopt.selection.cells import Grid, grid
 from mmcopt.selection.labels import (
-    LAMS,
-    Grid,
     centrality,
-    grid,
     lowest,
     most_central,
     objective_ratio,
-    path,
     stability,
 )
 from mmcopt.selection.models import by_graph
 from mmcopt.selection.one_class import Candidates, domains
+from mmcopt.selection.paths import LAMS, path
 from mmcopt.selection.widths import resolving
 
 __all__ = ["LAMS", "Candidates", "Grid", "by_graph", "centrality", "domains", "grid", "lowest",

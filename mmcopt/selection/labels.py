@@ -11,32 +11,29 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt.bounds.certificates import evaluate
-from mmcopt.capabilities import LabelProblem, LabelQuadratic
-from mmcopt.checks import integer, optional, real
-from mmcopt.compiled.compiling import clock
+from mmcopt.capabilities import LabelProblem
+from mmcopt.checks import integer
 from mmcopt.errors import DataError, MMCWarning, ParameterError
-from mmcopt.kernels import Gaussian
 from mmcopt.metrics import adjusted_rand_index
 from mmcopt.modeling import Formulation
 from mmcopt.modeling.result import Result
-from mmcopt.registry import formulation, solver
-from mmcopt.solving import Budget, cut_short, repr_solver, run, solve, whole
-from mmcopt.types import Samples
+from mmcopt.solving import solve, whole
 
-LAMS = tuple(10.0**e for e in (-2.5, -2, -1.5, -1, -0.5, 0, 0.5))
-MEMBERS = 6  # partitions that follow a path
+
+def some(owner: str, name: str, values: Any) -> None:
+    """Refuse what is no list of at least one."""
+    if not isinstance(values, Sequence | np.ndarray) or len(values) == 0:
+        raise ParameterError(f"{owner}: {name} must be a list of at least one; got {values!r}.")
 
 
 def lowest(results: Sequence[Result]) -> Result:
     """The feasible result with the lowest objective, of results for one and the same problem."""
-    _some("lowest", "results", results)
+    some("lowest", "results", results)
     if len({r.formulation.fingerprint for r in results}) != 1:
         raise DataError("lowest compares objectives, which only results for one problem share; "
                         "across problems use most_central.")
@@ -56,13 +53,15 @@ def centrality(partitions: Sequence[Any]) -> NDArray[np.float64]:
 def most_central(results: Sequence[Result]) -> Result:
     """The result whose partition agrees most with those of all others, whatever their problems.
 
+    ``results`` may be a list, a path, or a `Grid`.
+
     >>> import mmcopt as mm
     >>> X, y = mm.datasets.load("iris")
-    >>> cells = path(mm.formulations.LeastSquares(X, 3), seed=0)
+    >>> cells = mm.selection.path(mm.formulations.LeastSquares(X, 3), seed=0)
     >>> round(mm.metrics.adjusted_rand_index(y, most_central(cells).labels), 1)
     0.9
     """
-    _some("most_central", "results", results)
+    some("most_central", "results", results)
     scores = centrality([r.labels for r in results])
     return results[int(np.argmax(scores))]
 
@@ -87,125 +86,3 @@ def objective_ratio(result: Result, *, draws: int = 20, seed: int = 0) -> float:
     rng = np.random.default_rng(seed)
     return result.objective / float(np.mean([lq.value(lq.random_labels(rng))
                                              for _ in range(draws)]))
-
-
-def path(problem: Any, lams: Sequence[float] = LAMS, *, members: int = MEMBERS,
-         seed: int = 0, time_limit: float | None = None) -> list[Result]:
-    """Solve a problem at several lambdas, from the largest down, each from the last one's answers.
-
-    ``members`` partitions follow the path together; each lambda keeps the best of them. Kernel and,
-    where it pays, its spectrum are shared. Results come in the order of ``lams``. After the time,
-    and after Ctrl-C, what is left begins where the path had come to, and goes no further; after
-    Ctrl-C its status says so.
-    """
-    if not hasattr(problem, "path"):
-        raise DataError(f"{type(problem).__name__} has no path of problems to follow; "
-                        "LeastSquares has.")
-    _some("path", "lams", lams)
-    integer(1).check("path", "members", members)
-    optional(real(0)).check("path", "time_limit", time_limit)
-    return _followed(problem, lams, members, seed, _budget(time_limit))
-
-
-def _followed(problem: Any, lams: Sequence[float], members: int, seed: int,
-              budget: Budget) -> list[Result]:
-    """Follow a path within a budget, which Ctrl-C ends."""
-    rng = np.random.default_rng(seed)
-    cells = problem.path(lams)
-    solver("Tabu")().prepare(cells[0])  # what is loaded and compiled for it
-    pool: list[Any] = [None] * members
-    found: dict[int, Result] = {}
-    for i in np.argsort(-np.asarray(lams, dtype=np.float64), kind="stable"):
-        search = solver("Tabu")(length=0.5 if found else 2.0, polish=False)
-        try:
-            found[int(i)] = _member(cells[i], search, pool, rng, budget)
-        except KeyboardInterrupt:  # it came between two runs, or before a first point
-            budget.stop.set()
-            found[int(i)] = _member(cells[i], search, pool, rng, budget)
-        cells[i].forget()  # one R at a time
-    return [found[i] for i in range(len(lams))]
-
-
-def _member(cell: Any, search: Any, pool: list[Any], rng: np.random.Generator,
-            budget: Budget) -> Result:
-    """Let a pool of partitions go on at one lambda; the best of them."""
-    lq = cell.offer(LabelQuadratic)
-    runs = [run(search, lq, start, rng, budget) for start in pool]
-    pool[:] = [r.point for r in runs]
-    best = evaluate(cell, min(runs, key=lambda r: r.value).point, bound=False)
-    if budget.stop.is_set():
-        return cut_short(replace(best, solver=repr_solver(search)))
-    return best
-
-
-def _some(owner: str, name: str, values: Any) -> None:
-    if not isinstance(values, Sequence | np.ndarray) or len(values) == 0:
-        raise ParameterError(f"{owner}: {name} must be a list of at least one; got {values!r}.")
-
-
-def _budget(time_limit: float | None) -> Budget:
-    import math
-
-    return Budget(deadline=math.inf if time_limit is None else clock() + time_limit)
-
-
-@dataclass(frozen=True)
-class Grid:
-    """Results over kernel widths and lambdas, with the agreement of each with all others."""
-
-    widths: tuple[float, ...]
-    lams: tuple[float, ...]
-    results: tuple[Result, ...]  # row by row: all lambdas of the first width, then of the next
-
-    @property
-    def scores(self) -> NDArray[np.float64]:
-        """Centrality of each cell, widths by lambdas."""
-        flat = centrality([r.labels for r in self.results])
-        return flat.reshape(len(self.widths), len(self.lams))
-
-    @property
-    def best(self) -> Result:
-        """The most central result."""
-        return most_central(self.results)
-
-    def __str__(self) -> str:
-        head = "width \\ lam" + "".join(f"{lam:>9.3g}" for lam in self.lams)
-        rows = [f"{w:<11.3g}" + "".join(f"{s:>9.3f}" for s in row)
-                for w, row in zip(self.widths, self.scores, strict=True)]
-        return "\n".join(["agreement of each cell with all others (mean adjusted Rand index)",
-                          head, *rows])
-
-
-def grid(X: Samples, n_clusters: int, *, widths: Sequence[float] = (0.3, 0.5, 1.0),
-         lams: Sequence[float] = LAMS, members: int = MEMBERS, seed: int = 0,
-         **options: Any) -> Grid:
-    """Solve `LeastSquares` over Gaussian widths and lambdas; ``options`` go to the formulation.
-
-    Ctrl-C ends it with the widths that were begun.
-
-    >>> import mmcopt as mm
-    >>> X, y = mm.datasets.load("blobs:n=60,k=3,seed=1")
-    >>> cells = grid(X, 3, widths=(0.5, 1.0), lams=(0.1, 1.0))
-    >>> cells.scores.shape
-    (2, 2)
-    """
-    _some("grid", "widths", widths)
-    _some("grid", "lams", lams)
-    integer(1).check("grid", "members", members)
-    if {"kernel", "lam"} & set(options):
-        raise ParameterError("grid: kernel and lam are what it varies, by widths= and lams=; for "
-                             "another kernel follow path(problem, lams).")
-    build = formulation("LeastSquares")
-    results: list[Result] = []
-    budget = _budget(None)  # of all widths
-    try:
-        for width in widths:
-            problem = build(X, n_clusters, kernel=Gaussian(width=float(width)), **options)
-            results += _followed(problem, lams, members, seed, budget)
-            if budget.stop.is_set():
-                break
-    except KeyboardInterrupt:
-        if not results:
-            raise
-    done = widths[:len(results) // len(lams)]
-    return Grid(tuple(map(float, done)), tuple(map(float, lams)), tuple(results))

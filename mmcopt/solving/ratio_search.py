@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
@@ -27,7 +26,9 @@ _warmed: set[tuple[Solver, bool]] = set()
 class RatioBoard:
     """Labels, sizes, volumes and value; G[h] = W z_h and z_h'W z_h, or the means of the clusters.
 
-    ``at`` is where in a pass over all nodes the search stands, ``gained`` what the pass has gained.
+    ``at`` is where in a pass over all nodes the search stands, or how many moves it has made,
+    ``gained`` what the pass has gained. Where nodes have vectors, ``calm`` says of each up to which
+    ``drift`` of the means it need not be looked at, and ``floor`` down to which volumes.
     """
 
     c: Ints
@@ -40,6 +41,9 @@ class RatioBoard:
     at: int = 0
     gained: float = 0.0
     done: bool = False
+    calm: Floats | None = None
+    drift: float = 0.0
+    floor: float = 0.0
 
     def restored(self, roots: Any) -> None:
         """Refuse a board from a file that is none of this problem."""
@@ -48,6 +52,8 @@ class RatioBoard:
         within("sizes", self.sizes, (ratio.k,), 0, int(ratio.weights.sum()) + 1)
         if self.V.shape != (ratio.k,) or ratio.by_rows != (self.M is not None):
             raise ValueError("volumes, or means, are those of another problem")
+        if self.calm is not None and self.calm.shape != (ratio.n,):
+            raise ValueError(f"calm must have one number for each of {ratio.n} nodes")
         for cache in (self.M,) if ratio.by_rows else (self.G, self.q):
             if cache is None or len(cache) != ratio.k or cache.dtype != np.float64:
                 raise ValueError(f"caches must have {ratio.k} rows of floats")
@@ -94,20 +100,20 @@ def least_gain(ratio: LabelRatio) -> float:
     return LEAST * max(abs(ratio.constant) / abs(ratio.scale), ratio.mass / ratio.k)
 
 
-def distances(ratio: LabelRatio, board: RatioBoard, first: int, last: int) -> Floats:
-    """Squared distances of nodes first..last to the means of all clusters."""
+def distances(ratio: LabelRatio, board: RatioBoard, rows: slice | Ints) -> Floats:
+    """Squared distances of some nodes to the means of all clusters."""
     if board.M is not None:
         X, xx = ratio.means
         size = np.einsum("ij,ij->i", board.M, board.M)
-        D = X[first:last] @ board.M.T
+        D = X[rows] @ board.M.T
         D *= -2.0
         D += size
-        D += xx[first:last, None]
+        D += xx[rows, None]
         return D
     G, q = cast(Floats, board.G), cast(Floats, board.q)
-    v = ratio.volumes[first:last, None]
-    own = ratio.matrix.diagonal()[first:last, None] / v**2
-    return np.asarray(q / board.V**2 - 2.0 * G[:, first:last].T / v / board.V + own)
+    v = ratio.volumes[rows, None]
+    own = ratio.matrix.diagonal()[rows, None] / v**2
+    return np.asarray(q / board.V**2 - 2.0 * G[:, rows].T / v / board.V + own)
 
 
 # ---------------------------------------------------------------- starts
@@ -119,33 +125,18 @@ def sown(ratio: LabelRatio, rng: np.random.Generator) -> Ints:
     Of a few that are drawn each time the one is taken that leaves the least (Arthur and
     Vassilvitskii, 2007). Rules are met by moves to other clusters.
     """
+    from mmcopt.compiled.sowing import draw, nearer, sow
+
     n, v = ratio.n, ratio.volumes
-    tries, between = 2 + int(math.log(ratio.k)), _between(ratio)
-    D = between(drawn(v, 1, rng))[0]
+    u = rng.random((ratio.k, 2 + int(math.log(ratio.k))))
+    if n <= FEW_NODES:
+        return ratio.repair(sow(ratio.distances, v, u), rng)
+    D = apart(ratio, draw(v, np.ones(n), u[0, :1]))[0]
     near = np.zeros(n, dtype=np.int64)
     for h in range(1, ratio.k):
-        weight = v * D
-        some = drawn(weight if weight.any() else v, tries, rng)
-        away = np.minimum(between(some), D)
-        best = int(np.argmin(away @ v))
-        near[away[best] < D] = h
-        near[some[best]] = h
-        D = away[best]
+        some = draw(v, D, u[h])
+        nearer(apart(ratio, some), np.arange(some.size), some, v, D, near, h)
     return ratio.repair(near, rng)
-
-
-def drawn(weights: Floats, count: int, rng: np.random.Generator) -> Ints:
-    """Some indices, each drawn by weight."""
-    upto = np.cumsum(weights)
-    at = np.searchsorted(upto, upto[-1] * rng.random(count), side="right")
-    return np.minimum(at, len(weights) - 1)
-
-
-def _between(ratio: LabelRatio) -> Callable[[Ints], Floats]:
-    """Squared distances of some nodes to all; of few nodes in all, they are found once."""
-    if ratio.n > FEW_NODES:
-        return lambda some: apart(ratio, some)
-    return ratio.distances.__getitem__
 
 
 def apart(ratio: LabelRatio, some: Ints) -> Floats:
@@ -215,7 +206,7 @@ def warm(search: Solver, ratio: LabelRatio) -> None:
 def ratio_start(ratio: LabelRatio, init: Any, rng: np.random.Generator) -> RatioBoard:
     """A board for sown labels, or the given ones made feasible, or that of another search."""
     if isinstance(init, RatioBoard):
-        init.at, init.gained, init.done = 0, 0.0, False
+        init.at, init.gained, init.done, init.calm = 0, 0.0, False, None
         return init
     if init is None:
         return board_of(ratio, sown(ratio, rng))

@@ -9,6 +9,7 @@ import mmcopt as mm
 from mmcopt.bounds import enumeration, proof_tree
 from mmcopt.bounds.decision_tree import decided, inherited, leaf_bound, lift_of
 from mmcopt.capabilities import LabelRatio
+from mmcopt.constraints import Sizes
 from mmcopt.errors import InfeasibleError
 from mmcopt.formulations import DiscriminativeKMeans, KernelKMeans
 from mmcopt.kernels import Gaussian
@@ -70,12 +71,15 @@ def test_no_duals_of_a_leaf_prove_more_than_the_best_of_its_labels(seed):
         assert leaf_bound(lq, path, {"enumerated": np.array(1)}) <= best
 
 
-@pytest.mark.parametrize("k, same", [(2, True), (3, True), (2, False), (3, False)])
-def test_children_begin_at_the_bound_of_their_parent(k, same):
+@pytest.mark.parametrize("k, same, sized", [(2, True, False), (3, True, False), (2, False, False),
+                                            (3, False, False), (3, True, True), (3, False, True)])
+def test_children_begin_at_the_bound_of_their_parent(k, same, sized):
     X, _ = mm.datasets.load("iris")
-    weights = np.random.default_rng(0).uniform(0.5, 2.0, 30)
-    lq = KernelKMeans(X[::5], k, sample_weight=weights, cannot_link=[(1, 2)]).offer(LabelRatio)
+    options = {"sizes": Sizes(within=0.1)} if sized else {
+        "sample_weight": np.random.default_rng(0).uniform(0.5, 2.0, 30)}
+    lq = KernelKMeans(X[::5], k, cannot_link=[(1, 2)], **options).offer(LabelRatio)
     parent = lift_of(lq)
+    assert parent.sized == sized
     out = run(Splitting(), parent, None, np.random.default_rng(0), max_iter=20)
     for pair in ((0, 7), (3, 29), (1, 20)):
         child = decided(lq, [(*pair, same)])

@@ -68,7 +68,7 @@ def test_odd_duals_are_no_better():
     lopsided = np.zeros((n, n))
     lopsided[0, 3] = 1.0
     assert r.bound({"N": lopsided}) == r.bound({"N": lopsided.T}) <= best
-    with pytest.raises(ValueError, match="duals v and N must have shapes"):
+    with pytest.raises(ValueError, match="duals v, N and d must have shapes"):
         r.bound({"v": np.zeros(n + 1)})
 
 

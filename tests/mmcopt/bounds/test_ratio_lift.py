@@ -1,5 +1,6 @@
 """The lift of k-means: no dual point whatever proves more than the best labels have."""
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -7,6 +8,8 @@ import pytest
 
 from mmcopt.bounds.ratio_lift import PAIR, RatioLift, entries, ratio_lift, violated
 from mmcopt.capabilities import LabelRatio
+from mmcopt.solvers import Splitting
+from mmcopt.solving import run
 
 
 def instance(seed):
@@ -24,9 +27,24 @@ def instance(seed):
                       fixed=fixed, scale=float(rng.uniform(0.5, 2.0)))
 
 
+def sized(seed):
+    """One whose clusters have bounded sizes, of nodes that stand for one sample or several."""
+    rng = np.random.default_rng([5, seed])
+    n, k = int(rng.integers(4, 8)), int(rng.integers(2, 4))
+    A = rng.standard_normal((n, n)) * 10.0 ** rng.uniform(-3, 3)
+    weights = np.ones(n, dtype=int) if seed % 2 else rng.integers(1, 4, n)
+    given = np.bincount(rng.permutation(np.arange(n) % k), weights, k).astype(int)
+    slack = int(rng.integers(0, 2))
+    fixed = np.full(n, -1)
+    if seed % 3 == 0:
+        fixed[0] = 0
+    return LabelRatio(A @ A.T, const=float(rng.standard_normal()), k=k, weights=weights,
+                      low=np.maximum(given - slack, 1), high=given + slack, fixed=fixed)
+
+
 def least(ratio):
     rows = (np.array(c) for c in itertools.product(range(ratio.k), repeat=ratio.n))
-    return min(ratio.value(c) for c in rows if ratio.violation(c) == 0.0)
+    return min((ratio.value(c) for c in rows if ratio.violation(c) == 0.0), default=np.inf)
 
 
 def all_cuts(n):
@@ -41,7 +59,8 @@ def drawn(lift, rng, scale):
     cuts = cuts[rng.permutation(len(cuts))[:int(rng.integers(0, 40))]]
     size = float(np.abs(lift.W).max()) * scale
     out = {"v": size * rng.standard_normal(n), "N": size * rng.standard_normal((n, n)),
-           "g": size * rng.standard_normal(len(cuts)), "cuts": cuts}
+           "d": size * rng.standard_normal(n), "g": size * rng.standard_normal(len(cuts)),
+           "cuts": cuts}
     if rng.random() < 0.1:
         out["v"][0], out["N"][1, 2] = np.nan, np.inf
     return out
@@ -56,6 +75,55 @@ def test_no_dual_point_proves_more_than_the_best_labels(seeds):
         assert lift.lower({}) <= best
         for _ in range(20):
             assert lift.lower(drawn(lift, rng, 10.0 ** rng.uniform(-4, 2))) <= best, seed
+
+
+@pytest.mark.parametrize("seeds", [range(8), pytest.param(range(8, 260), marks=pytest.mark.slow)],
+                         ids=["few", "many"])
+def test_no_dual_point_proves_more_than_the_best_labels_of_bounded_sizes(seeds):
+    seen = 0
+    for seed in seeds:
+        ratio, rng = sized(seed), np.random.default_rng(3000 + seed)
+        lift, best = ratio_lift(ratio), least(ratio)
+        if not np.isfinite(best):  # there are no labels of these sizes, and all bounds hold
+            continue
+        seen += lift.sized
+        honest = run(Splitting(), dataclasses.replace(lift, cuts=True), None, rng, max_iter=8).duals
+        assert lift.lower(honest) <= best + 1e-12 * abs(best), seed
+        for _ in range(20):
+            forged = drawn(lift, rng, 10.0 ** rng.uniform(-4, 2))
+            assert lift.lower(forged) <= best, seed
+            by = 10.0 ** rng.uniform(-4, 0)
+            near = {name: a if name == "cuts" else a + by * np.abs(a).max(initial=0.0)
+                    * rng.standard_normal(a.shape) for name, a in honest.items()}
+            assert lift.lower(near) <= best + 1e-12 * abs(best), seed
+    assert seen > len(seeds) / 2
+
+
+def test_volumes_around_a_node_are_those_that_labels_can_have():
+    for seed in range(40):
+        ratio = sized(seed)
+        lift, rows = ratio_lift(ratio), itertools.product(range(ratio.k), repeat=ratio.n)
+        found = [np.bincount(c, ratio.weights, ratio.k)[c] for c in map(np.array, rows)
+                 if ratio.violation(c) == 0.0]
+        if found:
+            assert (lift.least <= np.min(found, axis=0)).all()
+            assert (lift.most >= np.max(found, axis=0)).all()
+
+
+def test_what_others_must_have_a_cluster_cannot_have():
+    lift = ratio_lift(LabelRatio(np.eye(9), k=3, low=[2, 3, 1], high=[9, 9, 9],
+                                 fixed=[0, 1, 2] + 6 * [-1]))
+    assert lift.least.tolist() == [2, 3, 1] + 6 * [1]
+    assert lift.most.tolist() == [5, 6, 4] + 6 * [6]
+    assert ratio_lift(LabelRatio(np.eye(9), k=3, high=4)).least.tolist() == 9 * [1]
+    assert ratio_lift(LabelRatio(np.eye(9), k=2, high=5)).least.tolist() == 9 * [4]
+
+
+def test_sizes_say_nothing_of_other_volumes():
+    sizes = {"k": 2, "low": 3, "high": 3}
+    assert ratio_lift(LabelRatio(np.eye(6), **sizes)).sized
+    assert not ratio_lift(LabelRatio(np.eye(6), volumes=np.arange(1, 7), **sizes)).sized
+    assert not ratio_lift(LabelRatio(np.eye(6), k=2)).sized
 
 
 def test_multipliers_of_the_wrong_sign_prove_nothing_more():

@@ -240,7 +240,7 @@ def test_axes_of_the_caller_are_used(table, data):
 def test_bad_input(table, monkeypatch):
     with pytest.raises(ParameterError, match="kind must be one of 'time', 'profile', 'box'; got"):
         table.plot("pie")
-    with pytest.raises(ParameterError, match="needs 2 axes, one a problem; got 1"):
+    with pytest.raises(ParameterError, match="needs 2 axes; got 1"):
         table.plot("time", ax=plt.subplots()[1])
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(BackendError, match="drawing needs matplotlib: pip install 'mmcopt.plot.'"):

@@ -1,0 +1,102 @@
+"""What labels must obey, for all searches over them: sizes, known labels, and what is kept apart.
+
+A file of loops may call those of a file that it imports, as this one, and no further: the cache
+looks as far (`mmcopt.compiled.loops.stamp`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmcopt.compiled.loops import INNER, compiled
+
+N = Any  # int64 array
+Rng = NDArray[np.uint64]
+
+# A plain 0 is a type of its own, for which all that is called would be compiled again.
+NONE: Any = np.int64(0)
+NOBODY: Any = np.int64(-1)
+inner = compiled(**INNER)
+
+
+class Rules(NamedTuple):
+    """What labels must obey; `plain` is 1 when all weights are 1 and nothing is kept apart."""
+
+    weights: N  # (n,)
+    low: N  # (k,) at least 1
+    high: N  # (k,)
+    fixed: N  # (n,) the label a point must keep, or -1
+    aptr: N  # (n+1,) and aidx: CSR lists of the points to keep apart from each, symmetric
+    aidx: N
+    plain: int
+
+
+@inner
+def uniform(rng: Rng) -> float:
+    """Next number in [0, 1) of the xorshift generator (shifts only, so nothing can overflow)."""
+    x = rng[0]
+    x ^= x << np.uint64(13)
+    x ^= x >> np.uint64(7)
+    x ^= x << np.uint64(17)
+    rng[0] = x
+    return np.float64(x >> np.uint64(11)) * 1.1102230246251565e-16
+
+
+@inner
+def conflicts(c: N, rules: Rules, j: int, d: int) -> int:
+    """Count the points of cluster d that must be kept apart from j."""
+    count = 0
+    for p in range(rules.aptr[j], rules.aptr[j + 1]):
+        count += c[rules.aidx[p]] == d
+    return count
+
+
+@inner
+def excess(sizes: N, rules: Rules, a: int, d: int, w: int) -> int:
+    """Total violation of the size bounds after weight w went from cluster a to d."""
+    total = 0
+    for h in range(sizes.size):
+        size = sizes[h] + (w if h == d else 0) - (w if h == a else 0)
+        if size < rules.low[h]:
+            total += rules.low[h] - size
+        elif size > rules.high[h]:
+            total += size - rules.high[h]
+    return total
+
+
+@inner
+def feasible_move(c: N, sizes: N, rules: Rules, j: int, d: int) -> bool:
+    """Tell whether j may move to d from a state that obeys the rules."""
+    a, w = c[j], rules.weights[j]
+    if a == d or rules.fixed[j] >= 0 or sizes[a] - w < rules.low[a] or sizes[d] + w > rules.high[d]:
+        return False
+    return rules.plain == 1 or conflicts(c, rules, j, d) == 0
+
+
+@inner
+def feasible_swap(c: N, sizes: N, rules: Rules, i: int, j: int) -> bool:
+    """Tell whether i and j, in different clusters, may change places."""
+    a, d, w = c[i], c[j], rules.weights[i] - rules.weights[j]
+    if rules.fixed[i] >= 0 or rules.fixed[j] >= 0 or a == d:
+        return False
+    if sizes[a] - w < rules.low[a] or sizes[a] - w > rules.high[a]:
+        return False
+    if sizes[d] + w < rules.low[d] or sizes[d] + w > rules.high[d]:
+        return False
+    linked = 0
+    for p in range(rules.aptr[i], rules.aptr[i + 1]):
+        linked += rules.aidx[p] == j
+    return conflicts(c, rules, i, d) == linked and conflicts(c, rules, j, a) == linked
+
+
+@inner
+def relabel(c: N, sizes: N, rules: Rules, j: int, d: int) -> int:
+    """Give j the label d without looking at any caches; returns its former label."""
+    a = c[j]
+    sizes[a] -= rules.weights[j]
+    sizes[d] += rules.weights[j]
+    c[j] = d
+    return a
