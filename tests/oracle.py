@@ -77,7 +77,7 @@ def example_of(solver):
     """
     pairs = [p for p, s in PAIRS if s == solver]
     fitting = [p for p in pairs if p not in CLUSTERINGS] or pairs
-    return PROBLEMS["MaxCut-0" if "MaxCut-0" in fitting else fitting[0]]
+    return PROBLEMS["MaxCutRelaxation-0" if "MaxCutRelaxation-0" in fitting else fitting[0]]
 
 
 def assert_feasible(result):

@@ -17,6 +17,8 @@ from mmcopt.errors import DataError
 from mmcopt.linalg import same_threads
 from mmcopt.types import Floats, Ints
 
+ROWS = 256  # of a matrix that are looked at together
+
 
 class Symmetric(ABC):
     """A real symmetric n x n matrix."""
@@ -47,6 +49,26 @@ class Symmetric(ABC):
     @abstractmethod
     def diagonal(self) -> Floats:
         """The n diagonal entries."""
+
+    def beside(self) -> tuple[Floats, Floats]:
+        """The entries off the diagonal, perhaps with zeros on it, and their sums by row."""
+        off = np.array(self.dense())
+        np.fill_diagonal(off, 0.0)
+        return off, off.sum(axis=1)
+
+    def first_row(self) -> Floats:
+        """The entries of a row off the diagonal: a first look at what numbers there are."""
+        return np.asarray(self.dense()[0, 1:])
+
+    def mass(self) -> float:
+        """The sum of |W_ij|."""
+        W = self.dense()
+        return float(sum(np.abs(W[i:i + ROWS]).sum() for i in range(0, len(W), ROWS)))
+
+    @property
+    def count(self) -> int:
+        """How many entries are not 0."""
+        return int(np.count_nonzero(self.dense()))
 
     @abstractmethod
     def contract(self, groups: Ints, m: int, dtype: Any = np.float64) -> Symmetric:
@@ -202,6 +224,11 @@ class LowRank(Symmetric):
         Psi = self.factor()
         return np.asarray(Psi @ (Psi.T @ V))
 
+    def mass(self) -> float:
+        """A bound on it."""
+        sums = np.abs(self.factor()).sum(axis=0, dtype=np.float64)
+        return float(np.square(sums).sum())
+
     def association(self, Z: Floats) -> float:
         S = self.factor().T @ Z
         return float(np.sum(S * S))
@@ -259,6 +286,25 @@ class Sparse(Symmetric):
 
     def diagonal(self) -> Floats:
         return np.asarray(self._csr.diagonal())
+
+    def beside(self) -> tuple[Floats, Floats]:
+        coo = self._csr.tocoo()
+        off = coo.row != coo.col
+        return coo.data[off], np.bincount(coo.row[off], weights=coo.data[off], minlength=self.n)
+
+    def first_row(self) -> Floats:
+        return self.beside()[0][:ROWS]
+
+    def mass(self) -> float:
+        return float(np.abs(self._csr.data).sum())
+
+    @property
+    def count(self) -> int:
+        return int(np.count_nonzero(self._csr.data))
+
+    def within(self, c: Ints, k: int) -> float:
+        coo = self._csr.tocoo()
+        return float(coo.data[c[coo.row] == c[coo.col]].sum())
 
     def contract(self, groups: Ints, m: int, dtype: Any = np.float64) -> Sparse:
         from scipy.sparse import csr_matrix

@@ -33,7 +33,7 @@ class Rules(NamedTuple):
     """What labels must obey; `plain` is 1 when all weights are 1 and nothing is kept apart."""
 
     weights: N  # (n,)
-    low: N  # (k,) at least 1
+    low: N  # (k,) at least 1, or 0 where a cluster may be empty
     high: N  # (k,)
     fixed: N  # (n,) the label a point must keep, or -1
     aptr: N  # (n+1,) and aidx: CSR lists of the points to keep apart from each, symmetric
@@ -384,7 +384,8 @@ def _score_ruled(
     now = _excess(sizes, rules, NONE, NONE, NONE)
     for j in range(c.size):
         a, w, best, dest[j] = c[j], rules.weights[j], -BIG, -1
-        leaves = rules.fixed[j] < 0 and sizes[a] - w >= max(1, rules.low[a] - slack)
+        least = max(min(1, rules.low[a]), rules.low[a] - slack)
+        leaves = rules.fixed[j] < 0 and sizes[a] - w >= least
         for d in range(sizes.size):
             if not leaves or d == a or G[d, j] <= best or sizes[d] + w > rules.high[d] + slack:
                 continue
@@ -407,7 +408,7 @@ def _roles(sizes: N, rules: Rules, slack: int, source: N, lab: F, free: F, base:
         over = h if sizes[h] > rules.high[h] else over
         under = h if sizes[h] < rules.low[h] else under
     for h in range(sizes.size):
-        loses = sizes[h] > 1 and sizes[h] > rules.low[h] - slack
+        loses = sizes[h] > min(1, rules.low[h]) and sizes[h] > rules.low[h] - slack
         gains = sizes[h] < rules.high[h] + slack
         if over >= 0:
             loses, gains = h == over, sizes[h] < rules.high[h]
