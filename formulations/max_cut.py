@@ -77,8 +77,8 @@ class MaxCut(SquareMatrix):
         else:
             W = self.W - np.diag(self.W.diagonal())
         positive = total(W.maximum(0.0) if is_sparse(W) else np.maximum(W, 0.0)) / 2
-        return self._settled(LabelQuadratic(-W, const=-total(W) / 2, k=2, scale=0.5, low=0,
-                                            trivial=0.0 - positive), roundoff(self.n) * total(abs(W)))
+        lq = LabelQuadratic(-W, const=-total(W) / 2, k=2, scale=0.5, low=0, trivial=0.0 - positive)
+        return self._settled(lq, roundoff(self.n) * total(abs(W)))
 
     # ------------------------------------------------------------ words
 
@@ -100,17 +100,19 @@ class MaxCut(SquareMatrix):
         return Statement(f"MaxCut: {n} nodes", tuple(rows))
 
     def reference(self, labels: Ints | None = None) -> Any:
-        """Return the literal mixed-integer program, with one variable an edge."""
+        """Return the literal mixed-integer program, or the linear one for given labels.
+
+        An edge is cut where |x_i - x_j| = min(x_i + x_j, 2 - x_i - x_j) is 1.
+        """
         import cvxpy as cp
 
         W = self.W.toarray() if is_sparse(self.W) else self.W
         i, j = np.triu_indices(self.n, 1)
-        x = cp.Variable(self.n, boolean=True, name="x")
-        e: Any = cp.Variable(i.size, name="e")  # whether the edge is cut
-        rows = [e <= x[i] + x[j], e <= 2 - x[i] - x[j], e >= x[i] - x[j], e >= x[j] - x[i]]
-        if labels is not None:
-            rows.append(x == np.asarray(labels))
-        return cp.Problem(cp.Minimize(-(W[i, j] @ e)), rows)
+        x, rows = self.literal_side(labels)
+        gain, loss = np.maximum(W[i, j], 0.0), np.maximum(-W[i, j], 0.0)
+        apart = cp.minimum(x[i] + x[j], 2 - x[i] - x[j])
+        value = loss @ cp.abs(x[i] - x[j]) - gain @ apart if i.size else cp.sum(0 * x)
+        return cp.Problem(cp.Minimize(value), rows)
 
     @classmethod
     def examples(cls) -> list[Self]:

@@ -108,17 +108,18 @@ class QUBO(SquareMatrix):
         return Statement(f"QUBO: {n} numbers that are 0 or 1", tuple(rows))
 
     def reference(self, labels: Ints | None = None) -> Any:
-        """Return the literal mixed-integer program, with one variable a product."""
+        """Return the literal mixed-integer program, or the linear one for given labels.
+
+        A product is max(0, x_i + x_j - 1) = min(x_i, x_j).
+        """
         import cvxpy as cp
 
         Q = self.Q.toarray() if is_sparse(self.Q) else self.Q
         i, j = (at.reshape(-1) for at in np.indices(Q.shape))
-        x = cp.Variable(self.n, boolean=True, name="x")
-        p: Any = cp.Variable(i.size, name="p")  # x_i x_j
-        rows = [p >= 0, p <= x[i], p <= x[j], p >= x[i] + x[j] - 1]
-        if labels is not None:
-            rows.append(x == np.asarray(labels))
-        return cp.Problem(cp.Minimize(Q[i, j] @ p + self._linear @ x), rows)
+        x, rows = self.literal_side(labels)
+        costs, gains = np.maximum(Q[i, j], 0.0), np.maximum(-Q[i, j], 0.0)
+        value = costs @ cp.maximum(0.0, x[i] + x[j] - 1) - gains @ cp.minimum(x[i], x[j])
+        return cp.Problem(cp.Minimize(value + self._linear @ x), rows)
 
     @classmethod
     def examples(cls) -> list[Self]:

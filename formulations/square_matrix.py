@@ -42,6 +42,14 @@ class SquareMatrix(Formulation):
         raise IncompatibleError(f"{type(self).__name__} knows no samples, only the nodes of its "
                                 "matrix, so it has no labels for new ones.")
 
+    def literal_side(self, labels: Ints | None) -> tuple[Any, list[Any]]:
+        """The indicator of label 1 as a cvxpy expression, of given labels where there are any."""
+        import cvxpy as cp
+
+        Z: Any = cp.Variable((self.n, 2), boolean=labels is None, name="Z")
+        rows = [cp.sum(Z, axis=1) == 1] if labels is None else [Z == np.eye(2)[np.asarray(labels)]]
+        return Z[:, 1], rows
+
     @property
     def doubt(self) -> float:
         """What rounding may change of a sum of entries, as a share of their sizes."""

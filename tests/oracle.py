@@ -170,6 +170,11 @@ def bounds_of(f, result):
         + [result.lower_bound]
 
 
+def hidden(lq):
+    """Nodes that no point belongs to, whose labels are given."""
+    return np.setdiff1d(np.arange(lq.n), np.arange(lq.n) if lq.groups is None else lq.groups)
+
+
 def neighbours(lq, c):
     """All labels that differ from c by one move or, where searches swap, one swap of nodes."""
     for i in range(lq.n):

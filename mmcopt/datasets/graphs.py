@@ -118,20 +118,20 @@ def _both(upper: Floats) -> Any:
 
 
 def unweighted(o: dict[str, Any]) -> Any:
-    """rudy's g05 and its like: edges of weight 1, each there with the probability ``density``."""
+    """Rudy's g05 and its like: edges of weight 1, each there with the probability ``density``."""
     rng = np.random.default_rng(o["seed"])
     return _both(np.triu(rng.random((o["n"], o["n"])) < o["density"], 1).astype(float))
 
 
 def signs(o: dict[str, Any]) -> Any:
-    """rudy's pm1s and pm1d: weights of -1 and 1."""
+    """Rudy's pm1s and pm1d: weights of -1 and 1."""
     rng, shape = np.random.default_rng(o["seed"]), (o["n"], o["n"])
     weights = rng.choice([-1.0, 1.0], shape)
     return _both(np.triu(weights * (rng.random(shape) < o["density"]), 1))
 
 
 def weighted(o: dict[str, Any]) -> Any:
-    """rudy's w: whole weights from -10 to 10."""
+    """Rudy's w: whole weights from -10 to 10."""
     rng, shape = np.random.default_rng(o["seed"]), (o["n"], o["n"])
     weights = rng.integers(-10, 11, shape).astype(float)
     return _both(np.triu(weights * (rng.random(shape) < o["density"]), 1))

@@ -19,11 +19,12 @@
                                 graph by its whole name, in the folder maxcut there
 =============================== =================================================================
 
-Graphs and matrices are n x n and have no classes. Every other set that is not generated takes a choice of classes and of rows: ``digits:3,8``, which is
-short for ``digits:classes=3,8``, and ``mnist:n=8000,seed=0`` (random rows without replacement, in
-the order of the file; the seed is 0 by default). The classes come first, then the rows. Classes
-are the numbers 0..k-1 that `load` gives without a choice, or their names where the source has
-names (``iris:virginica,setosa``), and are renumbered in the order written.
+Graphs and matrices are n x n and have no classes. Every other set that is not generated takes a
+choice of classes and of rows: ``digits:3,8``, which is short for ``digits:classes=3,8``, and
+``mnist:n=8000,seed=0`` (random rows without replacement, in the order of the file; the seed is 0 by
+default). The classes come first, then the rows. Classes are the numbers 0..k-1 that `load` gives
+without a choice, or their names where the source has names (``iris:virginica,setosa``), and are
+renumbered in the order written.
 """
 
 from __future__ import annotations
