@@ -11,7 +11,8 @@ from mmcopt.capabilities import LabelQuadratic
 from mmcopt.checks import flag, hyper, integer, optional, real
 from mmcopt.modeling.result import Status
 from mmcopt.solving import Progress
-from mmcopt.solving.label_search import Board, LabelSearch, working_matrix
+from mmcopt.solving.graph_search import searched
+from mmcopt.solving.label_search import Board, LabelSearch
 
 WORK = 100_000_000  # scores looked at in one driver step; the next one starts from the best state
 
@@ -23,7 +24,8 @@ class Tabu(LabelSearch):
     ``length`` n moves in all, then, with ``polish``, a descent to a local optimum of moves and
     swaps. A sample may move before its rest is over when that beats the best value met. Tight sizes
     are overstepped by one sample between two moves. A move costs O(n k); a driver step is
-    1e8 / (n k) moves and begins at the best labels met.
+    1e8 / (n k) moves and begins at the best labels met. On the lists of a large sparse W a move
+    costs O(n) plus O(k) a neighbour, and sizes are kept to; the end is an optimum of moves.
 
     Examples
     --------
@@ -38,19 +40,18 @@ class Tabu(LabelSearch):
     """
 
     anytime: ClassVar[bool] = True
+    lists: ClassVar[bool] = True
 
     length: float = hyper(20.0, real(0, open_low=True), "moves, as a multiple of n")
     tenure: int | None = hyper(None, optional(integer(1)), "steps of rest; None: n/8 + 2, <= 20")
     polish: bool = hyper(True, flag(), "end in a local optimum of moves and swaps")
 
     def step(self, f: Any, state: Board, rng: np.random.Generator) -> Progress:
-        from mmcopt.compiled import label_moves
-
         lq = f.offer(LabelQuadratic)
         tenure = min(20, lq.n // 8 + 2) if self.tenure is None else self.tenure
         steps = max(1, min(max(50, WORK // (lq.n * lq.k)), self._moves(lq) - state.count))
-        gain = label_moves.tabu(working_matrix(lq), state.c, state.G, state.sizes, lq.rules(),
-                                steps, tenure, state.rng)
+        loops, W, rules = searched(lq)
+        gain = loops.tabu(W, state.c, state.G, state.sizes, rules, steps, tenure, state.rng)
         state.count += steps
         state.gained(lq, gain)
         return state.progress(lq)

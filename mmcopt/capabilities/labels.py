@@ -64,7 +64,7 @@ class LabelQuadratic(LabelProblem):
     def _mended(self, c: Ints) -> bool:
         from mmcopt.compiled import label_moves
 
-        if not self.matrix.is_dense:
+        if not isinstance(self.matrix, Dense):
             return False
         W = self.matrix.dense(self.dtype)
         G = label_moves.caches(W, c, self.k)

@@ -269,6 +269,7 @@ class Sparse(Symmetric):
 
     def __init__(self, matrix: Any) -> None:
         self._csr = matrix.tocsr().astype(np.float64)
+        self._csr.sum_duplicates()
         self.n = matrix.shape[0]
         if matrix.shape[0] != matrix.shape[1] or abs(self._csr - self._csr.T).max() > 1e-10:
             raise DataError("W must be a symmetric square matrix; got a sparse one that is not.")
@@ -294,6 +295,11 @@ class Sparse(Symmetric):
 
     def first_row(self) -> Floats:
         return self.beside()[0][:ROWS]
+
+    def lists(self, dtype: Any) -> tuple[Ints, Ints, Floats]:
+        """Where the entries of each row begin, their columns, and their values."""
+        csr = self._csr
+        return csr.indptr.astype(np.int64), csr.indices.astype(np.int64), csr.data.astype(dtype)
 
     def mass(self) -> float:
         return float(np.abs(self._csr.data).sum())

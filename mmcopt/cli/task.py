@@ -99,7 +99,8 @@ def parameters(cls: Any, args: Namespace) -> dict[str, Any]:
         if known["kernel"] == "kernels":
             given["kernels"] = kernels
         elif len(kernels) > 1:
-            several = [name for name, c in clusterings().items() if taken(c).get("kernel") == "kernels"]
+            several = [name for name, c in clusterings().items()
+                       if taken(c).get("kernel") == "kernels"]
             raise ParameterError(f"{cls.__name__} takes one --kernel, which may be a sum such as "
                                  f"{args.kernel[0]}+{args.kernel[1]}; {listed(several)} takes "
                                  "several.")

@@ -72,7 +72,7 @@ class FactorSearch(LabelSearch):
 def warm_on_factor(search: LabelSearch, lq: LabelQuadratic) -> None:
     """Make the working copy, and compile the loops on a small factor of the same precision."""
     working_factor(lq)
-    search.warm_once(lq.dtype, lambda: toy_factor(lq.dtype), factor=True)
+    search.warm_once(lq.dtype, lambda: toy_factor(lq.dtype), "factor")
 
 
 def toy_factor(dtype: Any) -> LabelQuadratic:
