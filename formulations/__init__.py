@@ -9,10 +9,12 @@ from mmcopt.formulations.kernel_kmeans import KernelKMeans
 from mmcopt.formulations.least_squares import LeastSquares
 from mmcopt.formulations.least_squares_fit import LeastSquaresFit
 from mmcopt.formulations.linearized import LinearizedCPM3C, LinearizedMKC
+from mmcopt.formulations.max_cut import MaxCut
 from mmcopt.formulations.mkc import MKC
 from mmcopt.formulations.multiple_kernel_machine import MultipleKernelMachine
 from mmcopt.formulations.one_class_hinge import OneClassHinge
+from mmcopt.formulations.qubo import QUBO
 
 __all__ = ["CPM3C", "CrammerSinger", "Diffrac", "DiscriminativeKMeans", "Hypersphere",
            "KernelKMeans", "LeastSquares", "LeastSquaresFit", "LinearizedCPM3C", "LinearizedMKC",
-           "MKC", "MultipleKernelMachine", "OneClassHinge"]
+           "MKC", "MaxCut", "MultipleKernelMachine", "OneClassHinge", "QUBO"]

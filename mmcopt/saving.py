@@ -44,6 +44,8 @@ RULES = {"solver": TEXT, "message": TEXT, "objective": NUMBER, "violation": NUMB
          "seed": SEED, "classes": CLASSES,
          "labels": optional(instance(np.ndarray, list)), "gap_tol": NUMBER,
          "adopted": instance(bool), "fingerprint": TEXT}
+# Classes that files of earlier versions call by another name, with the parameter that tells them.
+RENAMED = {"MaxCut": ("problem", "MaxCutRelaxation")}
 CONSTRAINTS = {c.__name__: c for c in (constraints.Sizes, constraints.Known, constraints.MustLink,
                                        constraints.CannotLink)}
 
@@ -94,7 +96,7 @@ def _unpack(value: Any, arrays: Any) -> Any:
         p = {k: _unpack(v, arrays) for k, v in value["csr"].items()}
         return csr_matrix((p["data"], p["indices"], p["indptr"]), shape=tuple(value["shape"]))
     if "formulation" in value:
-        return registry.formulation(value["formulation"])(**_unpack(value["params"], arrays))
+        return _made(value["formulation"], _unpack(value["params"], arrays))
     if "kernel" in value:
         return Kernel.from_dict(value["kernel"])
     if "loss" in value:
@@ -174,8 +176,13 @@ def load(path: Path, *, problem: Formulation | None = None) -> Result:
 
 def _rebuilt(document: dict[str, Any], arrays: Any) -> Formulation:
     """The problem that a file describes."""
-    cls = registry.formulation(document["formulation"])
-    made: Formulation = cls(**_unpack(document["params"], arrays))
+    return _made(document["formulation"], _unpack(document["params"], arrays))
+
+
+def _made(name: str, params: dict[str, Any]) -> Formulation:
+    """The formulation of a name in a file, with its parameters."""
+    parameter, now = RENAMED.get(name, ("", name))
+    made: Formulation = registry.formulation(now if parameter in params else name)(**params)
     return made
 
 

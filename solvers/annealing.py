@@ -22,7 +22,8 @@ from mmcopt.solving.factor_search import (
     on_factor,
     working_factor,
 )
-from mmcopt.solving.label_search import Board, new_board, random_state, working_matrix
+from mmcopt.solving.graph_search import entries, row_squares, searched
+from mmcopt.solving.label_search import Board, new_board, random_state
 from mmcopt.solving.runs import out_of_time
 
 SWEEPS = 50  # of one driver step, at the most
@@ -41,7 +42,8 @@ class Annealing(FactorSearch):
     good basins are reached only in this way, others only by `Continuation`. Ends in a local optimum
     of moves and swaps. A driver step is 50 sweeps of O(n k) plus O(n) a change, or fewer on large
     problems. When W is held as a large factor of rank r, a sweep costs O(n k r), a driver step is a
-    part of one, W is never made dense, and the end is the last state.
+    part of one, W is never made dense, and the end is the last state. On the lists of a large
+    sparse W a change costs the degree of the sample, and the end is an optimum of moves.
 
     Examples
     --------
@@ -56,6 +58,7 @@ class Annealing(FactorSearch):
     """
 
     anytime: ClassVar[bool] = True
+    lists: ClassVar[bool] = True
 
     sweeps: int = hyper(1000, integer(1), "sweeps over all samples")
     hot: float | None = hyper(None, optional(real(0, open_low=True)), "first temperature")
@@ -71,17 +74,15 @@ class Annealing(FactorSearch):
         return progress
 
     def step(self, f: Any, state: Board | FactorBoard, rng: np.random.Generator) -> Progress:
-        from mmcopt.compiled import label_moves
-
         lq = f.offer(LabelQuadratic)
         hot, cold = pilot_temperatures(lq)
         schedule = np.geomspace(self.hot or hot, self.cold or cold, self.sweeps)
         if isinstance(state, FactorBoard):
             return self._factor_step(lq, state, schedule)
-        sweeps = int(np.clip(10 * CHANGES // (lq.n * lq.n), 1, SWEEPS))
+        sweeps = int(np.clip(10 * CHANGES // entries(lq), 1, SWEEPS))
         part = schedule[state.count:state.count + sweeps]
-        gain = label_moves.anneal(working_matrix(lq), state.c, state.G, state.sizes, lq.rules(),
-                                  part, state.rng)
+        loops, W, rules = searched(lq)
+        gain = loops.anneal(W, state.c, state.G, state.sizes, rules, part, state.rng)
         state.count += sweeps
         state.gained(lq, gain)
         return state.progress(lq, temperature=float(part[-1]))
@@ -124,7 +125,7 @@ def pilot_temperatures(lq: LabelQuadratic) -> tuple[float, float]:
 
 def _pilot(lq: LabelQuadratic) -> tuple[float, float]:
     rng = np.random.default_rng(0)
-    sweeps = max(2, round(PILOT[1] * min(1.0, (SMALL / lq.n) ** 2)))
+    sweeps = max(2, round(PILOT[1] * min(1.0, SMALL**2 / entries(lq))))
     spread, gain = (_on_factor if on_factor(lq) else _on_entries)(lq, sweeps, rng)
     temperatures: NDArray[np.float64] = np.geomspace(6 * spread, 0.05 * spread, PILOT[0])
     reached = [0.0]
@@ -144,15 +145,13 @@ def _pilot(lq: LabelQuadratic) -> tuple[float, float]:
 def _on_entries(lq: LabelQuadratic, sweeps: int,
                 rng: np.random.Generator) -> tuple[float, Callable[[float], float]]:
     """The spread of the gains, and a function that anneals at a temperature."""
-    from mmcopt.compiled import label_moves
-
-    W = working_matrix(lq)
-    spread = float(np.sqrt(2 / lq.k * np.mean(np.einsum("ij,ij->i", W, W))))
+    loops, W, rules = searched(lq)
+    spread = float(np.sqrt(2 / lq.k * np.mean(row_squares(lq)))) or 1.0
     board = new_board(lq, lq.random_labels(rng), rng)
 
     def gain(T: float) -> float:
-        return float(label_moves.anneal(W, board.c, board.G, board.sizes, lq.rules(),
-                                   np.full(sweeps, T), random_state(rng)))
+        return float(loops.anneal(W, board.c, board.G, board.sizes, rules, np.full(sweeps, T),
+                                  random_state(rng)))
 
     return spread, gain
 

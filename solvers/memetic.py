@@ -22,6 +22,7 @@ from mmcopt.solvers.stochastic_descent import StochasticDescent
 from mmcopt.solvers.tabu import Tabu
 from mmcopt.solving import Progress, Run, Solver, run
 from mmcopt.solving.factor_search import factor_board, on_factor, warm_on_factor
+from mmcopt.solving.graph_search import on_graph
 from mmcopt.solving.label_search import (
     ONE_LABELING,
     Board,
@@ -55,6 +56,7 @@ EARLY = 2  # children without a new best before the next member, while the pool 
 QUICK_CHILDREN = 4  # times as many without a new best, where a child is a few passes
 QUICK_UP_TO = 2000  # nodes, beyond which there are fewer of them
 LONGER = 3  # times that the sweeps double where annealing does better than paths
+MANY = 4  # times the sweeps on lists of neighbours, where they are quick
 DEEPER = 3  # children without a new best after which those that follow are polished twice as long
 
 
@@ -120,6 +122,7 @@ class Memetic(LabelSearch):
     clusters have enough intersections. A path costs some Cholesky factorisations, so above
     ``large`` samples, and where the time left is too short, all members are quick ones. When W is
     held as a factor of more than 5,000 rows, members are annealed and polished on the factor.
+    On the lists of a large sparse W, which is never made dense, members are annealed or walked.
     Problems of at most 16,384 labelings are enumerated, which proves the answer.
 
     On `LabelRatio`, k-means and its kin, members and children are polished by `Hartigan`. Members
@@ -143,6 +146,7 @@ class Memetic(LabelSearch):
 
     needs: ClassVar[tuple[type[Capability], ...]] = (LabelProblem,)
     anytime: ClassVar[bool] = True
+    lists: ClassVar[bool] = True
 
     pool: int = hyper(8, integer(2), "members of the pool")
     path_share: float | None = hyper(None, optional(real(0, 1)), "share of the members made by "
@@ -259,8 +263,9 @@ class Memetic(LabelSearch):
             return _Task(c, [(levels[0], _polish(lq, 2.0, rng)),
                              *((t, _polish(lq, 0.5, rng)) for t in levels[1:])], kind=kind)
         if kind == "annealed":
-            sweeps = self.sweeps * 2 ** min(state.anneals, LONGER) if "path" in state.lowest \
-                else self.sweeps
+            grows = "path" in state.lowest or on_graph(lq)
+            sweeps = self.sweeps * 2 ** min(state.anneals, LONGER) if grows else self.sweeps
+            sweeps *= MANY if on_graph(lq) else 1
             state.anneals += 1
             return _Task(c, [(1.0, Annealing(sweeps=sweeps)), polish], kind=kind, board=board)
         first = {"shaken": Shaking(), "walked": _polish(lq, WALK, rng)}[kind]
@@ -270,6 +275,8 @@ class Memetic(LabelSearch):
     def _kind(self, lq: Any, state: _Pool) -> str:
         """By what the next member is made: shaken first, and then as has turned out well."""
         index, quick = state.made, self._quick(lq)
+        if on_graph(lq):  # where annealing is by far the quickest
+            return "walked" if index % 4 == 3 else "annealed"
         if on_factor(lq):  # shaken there means descended: twice, as the pilot takes long
             return "annealed" if index > 1 and index % 2 == 0 else "shaken"
         first = SMOOTH if self._by_paths(lq) else FIRST[:max(0, quick - 1)] + ("annealed",)

@@ -188,7 +188,7 @@ class RegularizedDual(Solver):
         given = init.duals if isinstance(init, Proved) else init
         duals = dict(given) if isinstance(given, dict) else {}
         X = np.eye(lift.m) * lift.top
-        alpha = self.start * float(np.linalg.norm(lift.R)) / lift.m
+        alpha = self.start * _unit(lift)
         space = DualSpace(lift, lift.clean(duals)[1])
         state = _Dual(space, space.pack(duals), alpha, X)
         if not duals:
@@ -205,7 +205,7 @@ class RegularizedDual(Solver):
         before = state.upper
         self._descend(state)
         self._book(lift, state)
-        least = self.floor * float(np.linalg.norm(lift.R)) / lift.m
+        least = self.floor * _unit(lift)
         small = state.alpha <= least
         gain = lift.scale * (before - state.upper)
         worth = self.tol * abs(lift.base - lift.scale * state.upper)
@@ -235,7 +235,7 @@ class RegularizedDual(Solver):
         C = -space.slack(z)
         if lift.flat:
             C = orthogonal(C, lift.b)
-        coarse = alpha >= COARSE * float(np.linalg.norm(lift.R)) / lift.m
+        coarse = alpha >= COARSE * _unit(lift)
         w, V = positive_part(C, state.rank, coarse)
         state.rank = len(w)
         V = V * np.sqrt(w / alpha).astype(V.dtype)
@@ -339,6 +339,11 @@ class RegularizedDual(Solver):
         return Progress(state, state.nearest, lift.objective(state.nearest), lower_bound=dual,
                         extras={"dual": dual, "alpha": state.alpha, "added": float(added),
                                 "cuts": float(len(state.space.cuts))}, duals=duals)
+
+
+def _unit(lift: Lift) -> float:
+    """What alpha is measured in; 1 where R is 0."""
+    return float(np.linalg.norm(lift.R)) / lift.m or 1.0
 
 
 def _newton_direction(pairs: list[tuple[Floats, Floats]], g: Floats, free: Any,

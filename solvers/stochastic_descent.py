@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,7 +18,8 @@ from mmcopt.solving.factor_search import (
     factor_step,
     on_factor,
 )
-from mmcopt.solving.label_search import Board, working_matrix
+from mmcopt.solving.graph_search import searched
+from mmcopt.solving.label_search import Board
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +29,7 @@ class StochasticDescent(FactorSearch):
     Ends in a local optimum of single moves and, with ``swaps``, of exchanges; ``swaps=False`` is
     the paper's Algorithm 1. A driver step is one pass, O(n k) plus O(n) a move. When W is held as a
     large factor of rank r, a step is a part of a pass, O(r k) a sample, and W is never made dense
-    (no swaps then).
+    (no swaps then, nor on the lists of a large sparse W, where a move costs a sample's degree).
 
     References
     ----------
@@ -45,6 +46,8 @@ class StochasticDescent(FactorSearch):
     True
     """
 
+    lists: ClassVar[bool] = True
+
     swaps: bool = hyper(True, flag(), "also exchange pairs of samples at the end")
 
     def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
@@ -52,12 +55,11 @@ class StochasticDescent(FactorSearch):
         return factor_start(lq, init, rng) if on_factor(lq) else super().begin(f, init, rng)
 
     def step(self, f: Any, state: Board | FactorBoard, rng: np.random.Generator) -> Progress:
-        from mmcopt.compiled import label_moves
-
         lq = f.offer(LabelQuadratic)
         if isinstance(state, FactorBoard):
             return factor_step(lq, state)
-        gain = label_moves.sweep(working_matrix(lq), state.c, state.G, state.sizes, lq.rules())
+        loops, W, rules = searched(lq)
+        gain = loops.sweep(W, state.c, state.G, state.sizes, rules)
         state.done = gain == 0.0
         state.gained(lq, gain)
         return state.progress(lq)

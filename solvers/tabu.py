@@ -12,13 +12,8 @@ from mmcopt.checks import flag, hyper, integer, optional, real
 from mmcopt.modeling.result import Status
 from mmcopt.solvers.hartigan import Hartigan
 from mmcopt.solving import Progress, out_of_time
-from mmcopt.solving.label_search import (
-    ONE_LABELING,
-    Board,
-    LabelSearch,
-    random_state,
-    working_matrix,
-)
+from mmcopt.solving.graph_search import searched
+from mmcopt.solving.label_search import ONE_LABELING, Board, LabelSearch, random_state
 from mmcopt.solving.ratio_search import RatioBoard, board_of, least_gain, ratio_start, warm
 
 WORK = 100_000_000  # scores looked at in one driver step; the next one starts from the best state
@@ -31,8 +26,10 @@ class Tabu(LabelSearch):
     ``length`` n moves in all, then, with ``polish``, a descent to a local optimum of moves and
     swaps. A sample may move before its rest is over when that beats the best value met. Tight sizes
     are overstepped by one sample between two moves. A move costs O(n k); a driver step is
-    1e8 / (n k) moves and begins at the best labels met. On k-means and its kin the descent is that
-    of `Hartigan`; it needs all of W there, too, and so is for up to 1,500 samples with features.
+    1e8 / (n k) moves and begins at the best labels met. On the lists of a large sparse W a move
+    costs O(n) plus O(k) a neighbour, and sizes are kept to; the end is an optimum of moves. On
+    k-means and its kin the descent is that of `Hartigan`; it needs all of W there, too, and so is
+    for up to 1,500 samples with features.
 
     Examples
     --------
@@ -48,6 +45,7 @@ class Tabu(LabelSearch):
 
     needs: ClassVar[tuple[type[Capability], ...]] = (LabelProblem,)
     anytime: ClassVar[bool] = True
+    lists: ClassVar[bool] = True
 
     length: float = hyper(20.0, real(0, open_low=True), "moves, as a multiple of n")
     tenure: int | None = hyper(None, optional(integer(1)), "steps of rest; None: n/8 + 2, <= 20")
@@ -87,10 +85,8 @@ class Tabu(LabelSearch):
     @staticmethod
     def _by_quadratic(lq: Any, state: Board, steps: int, tenure: int,
                       rng: np.random.Generator) -> Progress:
-        from mmcopt.compiled import label_moves
-
-        gain = label_moves.tabu(working_matrix(lq), state.c, state.G, state.sizes, lq.rules(),
-                                steps, tenure, state.rng)
+        loops, W, rules = searched(lq)
+        gain = loops.tabu(W, state.c, state.G, state.sizes, rules, steps, tenure, state.rng)
         state.count += steps
         state.gained(lq, gain)
         return state.progress(lq)

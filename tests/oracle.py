@@ -77,7 +77,7 @@ def example_of(solver):
     """
     pairs = [p for p, s in PAIRS if s == solver]
     fitting = [p for p in pairs if p not in CLUSTERINGS] or pairs
-    return PROBLEMS["MaxCut-0" if "MaxCut-0" in fitting else fitting[0]]
+    return PROBLEMS["MaxCutRelaxation-0" if "MaxCutRelaxation-0" in fitting else fitting[0]]
 
 
 def assert_feasible(result):
@@ -168,6 +168,11 @@ def bounds_of(f, result):
     kinds = {"trivial": {}, "eig": {"t": 0.0}, "enumeration": {}}
     return [certificates.BOUNDS[kind](f, duals) for kind, duals in kinds.items()] \
         + [result.lower_bound]
+
+
+def hidden(lq):
+    """Nodes that no point belongs to, whose labels are given."""
+    return np.setdiff1d(np.arange(lq.n), np.arange(lq.n) if lq.groups is None else lq.groups)
 
 
 def neighbours(lq, c):

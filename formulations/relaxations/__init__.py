@@ -6,12 +6,12 @@ from mmcopt.formulations.relaxations.gmmc import GMMC
 from mmcopt.formulations.relaxations.joint import JointMMC, XuMMC
 from mmcopt.formulations.relaxations.label_generation import LGMMC
 from mmcopt.formulations.relaxations.lifted import Lifted
-from mmcopt.formulations.relaxations.max_cut import MaxCut, MaxCutTriangles
+from mmcopt.formulations.relaxations.max_cut import MaxCutRelaxation, MaxCutTriangles
 from mmcopt.formulations.relaxations.multiple_kernel import MKCLift
 from mmcopt.formulations.relaxations.partition import Partition, PartitionCuts
 from mmcopt.formulations.relaxations.peng_wei import PengWei, PengWeiCuts
 from mmcopt.formulations.relaxations.xu_schuurmans import XuSchuurmans
 
 __all__ = ["DiffracRelaxation", "Eigenvalue", "GMMC", "JointMMC", "LGMMC", "Lifted", "MKCLift",
-           "MaxCut", "MaxCutTriangles", "Partition", "PartitionCuts", "PengWei", "PengWeiCuts",
-           "XuMMC", "XuSchuurmans"]
+           "MaxCutRelaxation", "MaxCutTriangles", "Partition", "PartitionCuts", "PengWei",
+           "PengWeiCuts", "XuMMC", "XuSchuurmans"]

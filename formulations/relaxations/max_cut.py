@@ -14,7 +14,7 @@ from mmcopt.modeling import Statement
 from mmcopt.types import Ints
 
 
-class MaxCut(LiftedRelaxation):
+class MaxCutRelaxation(LiftedRelaxation):
     """Two clusters: a psd matrix Y in the place of yy', y in {-1, +1}^n.
 
     Minimise ``a - s <W, Y>`` over psd Y with diag Y = 1 and ``low <= w'Yw <= high``, the squared
@@ -32,6 +32,7 @@ class MaxCut(LiftedRelaxation):
     """
 
     kind: ClassVar[str] = "sdp"
+    signature: ClassVar[str] = "MaxCut"
     rank: ClassVar[float] = 20
     paper = "Goemans and Williamson (1995), with a balance"
     tightness: ClassVar[str] = "the max-cut relaxation; a gap of several per cent"
@@ -94,7 +95,7 @@ class MaxCut(LiftedRelaxation):
         return [cls(f) for f in LeastSquares.examples() if f.n_clusters == 2]
 
 
-class MaxCutTriangles(MaxCut):
+class MaxCutTriangles(MaxCutRelaxation):
     """The max-cut relaxation with all triangle inequalities.
 
     Of three samples two share a cluster, and sharing is transitive: four linear inequalities on

@@ -47,7 +47,7 @@ def decided(lq: Problem, decisions: list[Decision]) -> Problem:
     links = csr_matrix((np.ones(len(together)), together.T), shape=(lq.n, lq.n))
     groups = np.asarray(connected_components(links, directed=False)[1], dtype=np.int64)
     small = lq.contract(groups)
-    if small.n < small.k or small.weights.max() > small.high.max():
+    if small.n < small.least_nodes or small.weights.max() > small.high.max():
         raise InfeasibleError("the decisions leave no labeling.")
     return small
 

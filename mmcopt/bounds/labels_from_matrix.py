@@ -43,8 +43,13 @@ def _signs(lq: LabelQuadratic, lift: Lift, V: Floats, index: int, rng: np.random
     direction = np.eye(V.shape[1])[0] if index == 0 else rng.standard_normal(V.shape[1])
     y = lift.signs * np.where(V @ direction >= 0, 1.0, -1.0)[lift.groups]
     c = np.where(y > 0, 0, 1).astype(np.int64)
-    flipped = 1 - c
-    return c if lq.violation(lq.expand(c)) <= lq.violation(lq.expand(flipped)) else flipped
+    return min(c, 1 - c, key=lambda given: _broken(lq, given))
+
+
+def _broken(lq: LabelQuadratic, c: Ints) -> float:
+    """The violation of node labels, those of nodes that no point belongs to included."""
+    wrong = bool(((lq.fixed >= 0) & (c != lq.fixed)).any())
+    return max(lq.violation(lq.expand(c)), float(wrong))
 
 
 def _clusters(lq: LabelQuadratic, lift: Lift, V: Floats, index: int,

@@ -90,15 +90,14 @@ def proof_tree(result: Result) -> ProofTree:
                         "gets to branching.")
     parent, duals = [int(p) for p in c.duals["parent"]], list(c.duals["duals"])
     pairs, same = np.asarray(c.duals["pair"]).reshape(-1, 2), [bool(s) for s in c.duals["same"]]
-    first = np.arange(lq.n) if lq.groups is None \
-        else np.unique(np.asarray(lq.groups), return_index=True)[1]
+    names = _node_names(lq)
     children = families(parent)
     paths: list[list[Decision]] = [[]]
     texts = ["all labelings"]
     for v, p in enumerate(parent[1:], start=1):
         i, j = map(int, pairs[v])
         paths.append([*paths[p], (i, j, same[v])])
-        texts.append(f"{first[i]} and {first[j]} {'together' if same[v] else 'apart'}")
+        texts.append(f"{names[i]} and {names[j]} {'together' if same[v] else 'apart'}")
     sound = covering(children, [(int(i), int(j)) for i, j in pairs], same)
     bounds = _bounds(lq, parent, sound, paths, duals)
     nodes = [Node(parent[v], len(paths[v]), texts[v], bounds[v],
@@ -106,6 +105,15 @@ def proof_tree(result: Result) -> ProofTree:
                   else "its children do not cover it", tuple(children[v]))
              for v in range(len(parent))]
     return ProofTree(tuple(nodes), result.objective, bounds[0])
+
+
+def _node_names(lq: LabelProblem) -> list[str]:
+    """Of each node its first point, or the label that one without a point has."""
+    names = [f"label {label}" for label in lq.fixed]
+    groups = np.arange(lq.n) if lq.groups is None else np.asarray(lq.groups)
+    for node, point in zip(*np.unique(groups, return_index=True), strict=True):
+        names[node] = str(point)
+    return names
 
 
 def _margin_tree(result: Result, duals: dict[str, Any]) -> ProofTree:

@@ -25,9 +25,10 @@ class LabelProblem(Capability):
     Every formulation that offers `LabelQuadratic` or `LabelRatio` offers this too.
 
     W is an n x n symmetric array (dense, sparse, or a `LowRank` factor); ``weights`` counts the
-    samples that a node stands for, ``low`` and ``high`` bound the weight of each cluster,
-    ``fixed`` holds given labels (-1: free), ``apart`` the pairs of nodes that may not share a
-    cluster. ``groups`` maps the points of whoever made the offer to nodes, when the two differ.
+    samples that a node stands for, ``low`` and ``high`` bound the weight of each cluster, which
+    may be empty where a ``low`` of 0 is given, ``fixed`` holds given labels (-1: free), ``apart``
+    the pairs of nodes that may not share a cluster. ``groups`` maps the points of whoever made the
+    offer to nodes, when the two differ; nodes that no point belongs to have given labels.
     ``spread`` bounds the eigenvalues of W from below and above; ``trivial`` is a lower bound that
     costs nothing; ``single`` says that float32 is precise enough for searching. ``rounding`` says
     how far the objective by W and that of the exact data may be apart: a share of it, and an
@@ -56,7 +57,7 @@ class LabelProblem(Capability):
         put("W", W)
         weights = ints(self.weights, n, 1)
         put("weights", weights)
-        put("low", np.maximum(ints(self.low, k, 1), 1))
+        put("low", np.maximum(ints(self.low, k, 1), 0))
         put("high", ints(self.high, k, int(weights.sum())))
         put("fixed", ints(self.fixed, n, -1))
         apart = np.empty((0, 2), np.int64) if self.apart is None else np.asarray(self.apart)
@@ -74,13 +75,18 @@ class LabelProblem(Capability):
                                  f"0..{n - 1}; got ({odd[0, 0]}, {odd[0, 1]}).")
         if weights.min() < 1:
             raise ParameterError(f"{name}: weights must be at least 1; got {weights.min()}.")
-        if n < k:
-            raise InfeasibleError(f"{n} nodes cannot fill {k} clusters.")
+        if n < self.least_nodes:
+            raise InfeasibleError(f"{n} nodes cannot fill {self.least_nodes} clusters.")
 
     @property
     def n(self) -> int:
         """Number of nodes."""
         return int(self.W.n)
+
+    @property
+    def least_nodes(self) -> int:
+        """Nodes that it takes to fill the clusters that may not be empty."""
+        return int((self.low > 0).sum())
 
     @property
     def matrix(self) -> Symmetric:
@@ -179,7 +185,7 @@ class LabelProblem(Capability):
             if labels.shape != (self.n,):
                 raise DataError(f"labels must have shape ({self.n},); got {labels.shape}.")
             return labels
-        c = np.empty(self.n, dtype=np.int64)
+        c = self.fixed.copy()
         c[self.groups[::-1]] = labels[::-1]
         return c
 

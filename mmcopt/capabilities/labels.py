@@ -17,9 +17,8 @@ from mmcopt.linalg import largest_eigenvalue, smallest_eigenvalue, spd_inverse
 from mmcopt.types import Floats, Ints
 
 FLAT = 1e-12  # relative: a spread of eigenvalues that is rounding
-ROWS = 256  # of a matrix that are looked at together
 UNITS = (1, 2, 4, 8, 16)  # what whole numbers may be over
-LARGEST = 2**40  # of them, so that sums are exact
+LARGEST = 2.0**53  # all sums of them are exact up to here
 SINGLE_FROM = 1000  # nodes above which smoothed problems are made in the working precision
 
 
@@ -46,13 +45,7 @@ class LabelQuadratic(LabelProblem):
     def mass(self) -> float:
         """Bound on the sum of |W_ij|, to which the rounding of sums over W is relative."""
         if "mass" not in self._memo:
-            Psi = self.matrix.factor()
-            if Psi is not None:
-                size = float(np.square(np.abs(Psi).sum(axis=0, dtype=np.float64)).sum())
-            else:
-                W = self.matrix.dense()
-                size = float(sum(np.abs(W[i:i + ROWS]).sum() for i in range(0, len(W), ROWS)))
-            self._memo["mass"] = size
+            self._memo["mass"] = self.matrix.mass()
         return float(self._memo["mass"])
 
     def association(self, c: Ints) -> float:
@@ -71,7 +64,7 @@ class LabelQuadratic(LabelProblem):
     def _mended(self, c: Ints) -> bool:
         from mmcopt.compiled import label_moves
 
-        if not self.matrix.is_dense:
+        if not isinstance(self.matrix, Dense):
             return False
         W = self.matrix.dense(self.dtype)
         G = label_moves.caches(W, c, self.k)
@@ -85,7 +78,9 @@ class LabelQuadratic(LabelProblem):
         """A value and a step such that objectives differ from it by multiples of the step.
 
         It is there where W holds whole numbers off its diagonal, or such over a power of 2, and is
-        not the rounding of another matrix.
+        not the rounding of another matrix. Of two clusters a node that changes sides changes the
+        association by twice the sum r of its row beside the diagonal, less four times a sum of
+        entries: where all entries and all r are even, say, so are a cut's weights.
         """
         if "grid" not in self._memo:
             self._memo["grid"] = self._grid()
@@ -94,13 +89,17 @@ class LabelQuadratic(LabelProblem):
     def _grid(self) -> tuple[Fraction, Fraction] | None:
         if self.rounding is not None or not self.matrix.is_dense:
             return None
-        W = self.matrix.dense()
-        unit = next((u for u in UNITS if _whole(W[:1, 1:] * u) and _whole(_beside(W) * u)), None)
-        if unit is None:
+        unit = next((u for u in UNITS if _whole(self.matrix.first_row() * u)
+                     and _whole(self.matrix.beside()[0] * u)), None)
+        if unit is None or unit * self.mass >= LARGEST:
             return None
-        step = int(np.gcd.reduce(np.abs(_beside(W) * unit).astype(np.int64).ravel()))
-        scale = Fraction(self.scale)
-        base = Fraction(self.constant) - scale * sum(map(Fraction, W.diagonal().tolist()))
+        entries, sums = self.matrix.beside()
+        step = _divisor(entries * unit)
+        scale, diagonal = Fraction(self.scale), self.matrix.diagonal()
+        base = Fraction(self.constant) - scale * sum(map(Fraction, diagonal.tolist()))
+        if self.k == 2:
+            base -= scale * Fraction(float(sums.sum()))
+            step = math.gcd(2 * step, _divisor(sums * unit))
         return (base, 2 * abs(scale) * Fraction(step, unit)) if step else None
 
     def raised(self, bound: float) -> float:
@@ -135,7 +134,7 @@ class LabelQuadratic(LabelProblem):
         apart = place[self.apart]
         return dataclasses.replace(
             self, W=self.matrix.subset(rows), const=0.0, weights=weights, groups=None,
-            low=np.maximum(1, np.floor(share * self.low)).astype(np.int64),
+            low=np.maximum(self.low > 0, np.floor(share * self.low)).astype(np.int64),
             high=np.ceil(share * self.high).astype(np.int64), fixed=self.fixed[rows],
             apart=apart[(apart >= 0).all(axis=1)], trivial=None, kernel=None)
 
@@ -203,9 +202,9 @@ def _half(w: Floats, j: int, t: float) -> float:
     return max(2.0, t * at / (1.0 - at))
 
 
-def _beside(W: Floats) -> Floats:
-    """W without its diagonal."""
-    return np.asarray(W - np.diag(W.diagonal()))
+def _divisor(a: Floats) -> int:
+    """The greatest common divisor of whole numbers."""
+    return int(np.gcd.reduce(np.abs(a).astype(np.int64).ravel()))
 
 
 def _whole(a: Floats) -> bool:

@@ -17,6 +17,8 @@ from mmcopt.errors import DataError
 from mmcopt.linalg import same_threads
 from mmcopt.types import Floats, Ints
 
+ROWS = 256  # of a matrix that are looked at together
+
 
 class Symmetric(ABC):
     """A real symmetric n x n matrix."""
@@ -47,6 +49,26 @@ class Symmetric(ABC):
     @abstractmethod
     def diagonal(self) -> Floats:
         """The n diagonal entries."""
+
+    def beside(self) -> tuple[Floats, Floats]:
+        """The entries off the diagonal, perhaps with zeros on it, and their sums by row."""
+        off = np.array(self.dense())
+        np.fill_diagonal(off, 0.0)
+        return off, off.sum(axis=1)
+
+    def first_row(self) -> Floats:
+        """The entries of a row off the diagonal: a first look at what numbers there are."""
+        return np.asarray(self.dense()[0, 1:])
+
+    def mass(self) -> float:
+        """The sum of |W_ij|."""
+        W = self.dense()
+        return float(sum(np.abs(W[i:i + ROWS]).sum() for i in range(0, len(W), ROWS)))
+
+    @property
+    def count(self) -> int:
+        """How many entries are not 0."""
+        return int(np.count_nonzero(self.dense()))
 
     @abstractmethod
     def contract(self, groups: Ints, m: int, dtype: Any = np.float64) -> Symmetric:
@@ -202,6 +224,11 @@ class LowRank(Symmetric):
         Psi = self.factor()
         return np.asarray(Psi @ (Psi.T @ V))
 
+    def mass(self) -> float:
+        """A bound on it."""
+        sums = np.abs(self.factor()).sum(axis=0, dtype=np.float64)
+        return float(np.square(sums).sum())
+
     def association(self, Z: Floats) -> float:
         S = self.factor().T @ Z
         return float(np.sum(S * S))
@@ -242,6 +269,7 @@ class Sparse(Symmetric):
 
     def __init__(self, matrix: Any) -> None:
         self._csr = matrix.tocsr().astype(np.float64)
+        self._csr.sum_duplicates()
         self.n = matrix.shape[0]
         if matrix.shape[0] != matrix.shape[1] or abs(self._csr - self._csr.T).max() > 1e-10:
             raise DataError("W must be a symmetric square matrix; got a sparse one that is not.")
@@ -259,6 +287,30 @@ class Sparse(Symmetric):
 
     def diagonal(self) -> Floats:
         return np.asarray(self._csr.diagonal())
+
+    def beside(self) -> tuple[Floats, Floats]:
+        coo = self._csr.tocoo()
+        off = coo.row != coo.col
+        return coo.data[off], np.bincount(coo.row[off], weights=coo.data[off], minlength=self.n)
+
+    def first_row(self) -> Floats:
+        return self.beside()[0][:ROWS]
+
+    def lists(self, dtype: Any) -> tuple[Ints, Ints, Floats]:
+        """Where the entries of each row begin, their columns, and their values."""
+        csr = self._csr
+        return csr.indptr.astype(np.int64), csr.indices.astype(np.int64), csr.data.astype(dtype)
+
+    def mass(self) -> float:
+        return float(np.abs(self._csr.data).sum())
+
+    @property
+    def count(self) -> int:
+        return int(np.count_nonzero(self._csr.data))
+
+    def within(self, c: Ints, k: int) -> float:
+        coo = self._csr.tocoo()
+        return float(coo.data[c[coo.row] == c[coo.col]].sum())
 
     def contract(self, groups: Ints, m: int, dtype: Any = np.float64) -> Sparse:
         from scipy.sparse import csr_matrix

@@ -105,9 +105,9 @@ class Answer:
 
     def plot(self) -> Any:
         """Draw the clusters, of two features with their domain."""
-        X = self.result.formulation.X
         if self.clusters is None:
             return self.result.plot()
+        X = self.result.formulation.X
         if X.shape[1] == 2 and self.clusters.domain.gamma is not None:
             return self.clusters.plot()
         return dataclasses.replace(self.result, labels=self.labels).plot()
@@ -128,7 +128,9 @@ class Answer:
     def lines(self) -> list[tuple[str, str]]:
         """The numbers, each with its name."""
         r = self.result
-        lines = [("objective", f"{r.objective:.6g}"),
+        cut = getattr(r.formulation, "cut", None)
+        lines = [] if cut is None else [("cut", f"{cut(r.point):.6g}")]
+        lines += [("objective", f"{r.objective:.6g}"),
                  ("lower bound", cell("bound", r.lower_bound)), ("gap", cell("gap", r.gap))]
         sizes = ", ".join(map(str, np.asarray(self.sizes).tolist()))
         if self.domain:

@@ -57,7 +57,7 @@ def _list_all() -> None:
         width = max(map(len, table))
         say(*(f"  {name:<{width}}  {_first_line(cls)}" for name, cls in table.items()), "")
     say("data:", "  " + ", ".join(datasets.names()),
-        "  or file.csv, file.npz, file.libsvm, openml:NAME", "",
+        "  or file.csv, file.npz, file.libsvm, openml:NAME; graphs in graph.mc, .rud, .sparse", "",
         "mmcopt describe NAME tells more about each of them; mmcopt describe capabilities, which",
         "problems offer what, and who needs it.")
 

@@ -30,6 +30,7 @@ start here
   mmcopt solve moons --certify 20               ... and see the lower bound climb
   mmcopt solve digits:1,7 --formulation CPM3C   the same by margins; also MKC, with several kernels
   mmcopt solve moons:n=300,noise=.05 --formulation OneClassHinge      clusters of any shape
+  mmcopt solve graph.mc --formulation MaxCut    a graph's largest cut; also QUBO
   mmcopt describe                               what there is: problems, relaxations, solvers, data
   mmcopt COMMAND --help                         options and more examples
 
@@ -48,7 +49,9 @@ exit codes: 0 done, 1 a solver failed, 2 bad input, 130 interrupted (what was do
 DATA = """\
 DATA is iris, wine, breast_cancer, digits (or some classes: digits:3,8); generated:
 moons:n=500,noise=.1, circles, blobs:k=3, gaussians:n=40,distance=4; a file: my.csv, my.tsv,
-my.npz, my.libsvm; openml:NAME; or NAME for NAME.npz in the folder that MMCOPT_DATA names."""
+my.npz, my.libsvm; openml:NAME; or NAME for NAME.npz in the folder that MMCOPT_DATA names.
+Graphs and matrices, for MaxCut and QUBO: g05:n=80,seed=0, pm1s, pm1d, w, ising, bqp, be; my.mc,
+my.rud, my.sparse, and my.txt, which is my.txt:instance=3 where it holds several."""
 
 KERNEL = """\
 kernels: linear, cosine, gaussian:width=0.5 (of the largest distance; or gamma=, sigma=),
@@ -68,6 +71,8 @@ problems, and the options they take (mmcopt describe NAME prints their mathemati
   domains     OneClassHinge --C, --kernel; -k is the number of clusters read from the domain,
                             without it there are as many as the domain has parts
               Hypersphere   the same by a smallest sphere
+  matrices    MaxCut        -- no options: the sides of a graph between which the edges weigh most
+              QUBO          -- no options: x'Qx of numbers that are 0 or 1, at its least
 Margins begin at 10 starts. For three clusters and more these are k-means, and no class may fall
 below .8 of its share. Domains without --kernel take gamma and C from distances between samples."""
 
@@ -85,6 +90,7 @@ examples
   mmcopt solve moons:n=300,noise=.05 --formulation OneClassHinge --plot domain.png
   mmcopt solve iris --formulation OneClassHinge -k 3
   mmcopt solve moons --formulation Hypersphere --kernel gaussian:gamma=20 --C 10 --solver Libsvm
+  mmcopt solve graph.mc --formulation MaxCut --solver BranchAndBound
 
 {FAMILIES}
 
@@ -168,8 +174,8 @@ def _problem_options(parser: Any) -> None:
                        "that name the rows: id, index, key)")
     group = parser.add_argument_group("problem")
     group.add_argument("--formulation", default="LeastSquares", metavar="NAME",
-                       help="LeastSquares (the default), Diffrac, CPM3C, MKC, OneClassHinge or "
-                       "Hypersphere; see below")
+                       help="LeastSquares (the default), Diffrac, CPM3C, MKC, OneClassHinge, "
+                       "Hypersphere, MaxCut or QUBO; see below")
     group.add_argument("-k", "--clusters", type=int, metavar="K",
                        help="number of clusters (default: number of classes if known, else 2; of "
                        "domains as many as they have parts)")

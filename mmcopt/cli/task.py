@@ -34,9 +34,12 @@ DIGITS = 4  # of a gamma and a C that are chosen, so that they can be typed agai
 
 
 def clusterings() -> dict[str, Any]:
-    """Formulations that need nothing but samples: no labels, and no problem that they relax."""
+    """Formulations that need nothing but data: no labels, and no problem that they relax.
+
+    Data are samples, or the matrix of a graph or of a quadratic function.
+    """
     return {name: cls for name, cls in registry.formulations().items()
-            if not getattr(cls, "kind", "") and _required(cls) == ["X"]}
+            if not getattr(cls, "kind", "") and _required(cls) in [["X"], ["W"], ["Q"]]}
 
 
 def _required(cls: Any) -> list[str]:
@@ -96,7 +99,8 @@ def parameters(cls: Any, args: Namespace) -> dict[str, Any]:
         if known["kernel"] == "kernels":
             given["kernels"] = kernels
         elif len(kernels) > 1:
-            several = [name for name, c in clusterings().items() if taken(c)["kernel"] == "kernels"]
+            several = [name for name, c in clusterings().items()
+                       if taken(c).get("kernel") == "kernels"]
             raise ParameterError(f"{cls.__name__} takes one --kernel, which may be a sum such as "
                                  f"{args.kernel[0]}+{args.kernel[1]}; {listed(several)} takes "
                                  "several.")
@@ -134,7 +138,10 @@ class Task:
         self.X, self.y = source.X, source.y
         self.asked: int | None = args.clusters  # clusters that are read from a domain
         n, d = self.X.shape
-        if issubclass(cls, KernelDomain):
+        if _required(cls) != ["X"]:
+            self.problem = cls(self.X, **given)
+            words = str(self.problem.statement().title)
+        elif issubclass(cls, KernelDomain):
             optional(integer(1)).check("--clusters", "K", self.asked)
             chosen = self._domain(cls, given, getattr(args, "seed", 0))
             self.problem = cls(self.X, **given)
@@ -144,7 +151,8 @@ class Task:
             k, why = self._clusters(args.clusters)
             self.problem = self._floored(cls, k, given, solvers)
             words = f"{k} clusters ({why})"
-        self.about = [f"{args.data}: {n} samples, {d} features; {words}",
+        what = "samples, {} features" if _required(cls) == ["X"] else "x {} entries"
+        self.about = [f"{args.data}: {n} {what.format(d)}; {words}",
                       *(f"  {fact}" for fact in (source.labelled, source.dropped) if fact),
                       described(self.problem)]
 
@@ -238,7 +246,7 @@ def _rounded(value: float) -> float:
 def constants(problem: Any) -> dict[str, Any]:
     """Parameters of a problem besides its data."""
     return {name: value for name, value in problem.params().items()
-            if name not in ("X", "n_clusters", "sample_weight")}
+            if name not in ("X", "W", "Q", "n_clusters", "sample_weight")}
 
 
 def described(problem: Any) -> str:
@@ -250,7 +258,7 @@ def described(problem: Any) -> str:
                                   and (isinstance(value, bool | str) or value == 0))
         if not quiet:
             shown.append(f"{name} = {_word(value)}")
-    return f"{type(problem).__name__}: {', '.join(shown)}"
+    return f"{type(problem).__name__}: {', '.join(shown)}" if shown else type(problem).__name__
 
 
 def _word(value: Any) -> str:

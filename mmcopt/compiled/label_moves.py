@@ -313,7 +313,8 @@ def _score_ruled(
     now = excess(sizes, rules, NONE, NONE, NONE)
     for j in range(c.size):
         a, w, best, dest[j] = c[j], rules.weights[j], -BIG, -1
-        leaves = rules.fixed[j] < 0 and sizes[a] - w >= max(1, rules.low[a] - slack)
+        least = max(min(1, rules.low[a]), rules.low[a] - slack)
+        leaves = rules.fixed[j] < 0 and sizes[a] - w >= least
         for d in range(sizes.size):
             if not leaves or d == a or G[d, j] <= best or sizes[d] + w > rules.high[d] + slack:
                 continue
@@ -336,7 +337,7 @@ def _roles(sizes: N, rules: Rules, slack: int, source: N, lab: F, free: F, base:
         over = h if sizes[h] > rules.high[h] else over
         under = h if sizes[h] < rules.low[h] else under
     for h in range(sizes.size):
-        loses = sizes[h] > 1 and sizes[h] > rules.low[h] - slack
+        loses = sizes[h] > min(1, rules.low[h]) and sizes[h] > rules.low[h] - slack
         gains = sizes[h] < rules.high[h] + slack
         if over >= 0:
             loses, gains = h == over, sizes[h] < rules.high[h]

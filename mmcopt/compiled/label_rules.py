@@ -26,7 +26,7 @@ class Rules(NamedTuple):
     """What labels must obey; `plain` is 1 when all weights are 1 and nothing is kept apart."""
 
     weights: N  # (n,)
-    low: N  # (k,) at least 1
+    low: N  # (k,) at least 1, or 0 where a cluster may be empty
     high: N  # (k,)
     fixed: N  # (n,) the label a point must keep, or -1
     aptr: N  # (n+1,) and aidx: CSR lists of the points to keep apart from each, symmetric

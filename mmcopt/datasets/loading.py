@@ -6,17 +6,25 @@
 ``moons:n=500,noise=.1,seed=0`` generated: also ``circles:n=500,noise=.05,factor=.5,seed=0``,
                                 ``blobs:n=300,k=3,d=2,sd=1,seed=0`` and two unit Gaussians,
                                 ``gaussians:n=40,distance=4,d=2,seed=0`` (defaults shown)
+``g05:n=80,seed=0``             graphs by the rules of rudy, for `MaxCut`: also ``pm1s``, ``pm1d``,
+                                ``w`` (all with ``density=``) and ``ising:n=80,sigma=2.5``; matrices
+                                for `QUBO`: ``bqp`` and ``be`` (``density=``, ``pairs=``)
 ``file.csv``, ``file.tsv``,     a path with one of these endings
 ``file.npz``, ``file.libsvm``
+``file.mc``, ``.rud``,          a graph or a matrix in lines ``i j value``; of OR-Library files that
+``.rudy``, ``.sparse``,         hold several, ``bqp50.txt:instance=3`` is one
+``.txt``
 ``openml:NAME``                 downloaded once by scikit-learn; ``version=2`` chooses a version
-``NAME``                        NAME.npz in the folder that the variable MMCOPT_DATA names
+``NAME``                        NAME.npz in the folder that the variable MMCOPT_DATA names, or a
+                                graph by its whole name, in the folder maxcut there
 =============================== =================================================================
 
-Every set that is not generated takes a choice of classes and of rows: ``digits:3,8``, which is
-short for ``digits:classes=3,8``, and ``mnist:n=8000,seed=0`` (random rows without replacement, in
-the order of the file; the seed is 0 by default). The classes come first, then the rows. Classes
-are the numbers 0..k-1 that `load` gives without a choice, or their names where the source has
-names (``iris:virginica,setosa``), and are renumbered in the order written.
+Graphs and matrices are n x n and have no classes. Every other set that is not generated takes a
+choice of classes and of rows: ``digits:3,8``, which is short for ``digits:classes=3,8``, and
+``mnist:n=8000,seed=0`` (random rows without replacement, in the order of the file; the seed is 0 by
+default). The classes come first, then the rows. Classes are the numbers 0..k-1 that `load` gives
+without a choice, or their names where the source has names (``iris:virginica,setosa``), and are
+renumbered in the order written.
 """
 
 from __future__ import annotations
@@ -33,6 +41,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from mmcopt.datasets import graphs
 from mmcopt.datasets.archives import BROKEN, array_names, read_arrays
 from mmcopt.datasets.table import Labels, Table, encode
 from mmcopt.datasets.text import Chosen, Column, read_text
@@ -85,6 +94,8 @@ def load_table(name: str | os.PathLike[str], *, labels: Chosen = None,
         raise _error(text, f"labels and columns are for {' and '.join(_TEXT)} files")
     if base.casefold() in _GENERATED:
         return Table(*_generate(base.casefold(), options, text))
+    if _is_graph(base):
+        return _graph(base, _numbers(text, options, _INSTANCE))
     choice = _numbers(text, options, _ROWS)
     return _choose(_find(base, text, choice, labels, columns), choice, text)
 
@@ -159,6 +170,7 @@ class _Number:
 
 _SEED = _Number(0, whole=True, high=2**32 - 1)
 _ROWS = {"n": _Number(None, 1, whole=True), "seed": _SEED, "version": _Number(1, 1, whole=True)}
+_INSTANCE = {"instance": _Number(None, 1, whole=True)}
 
 
 def _numbers(text: str, options: Options, rules: dict[str, _Number]) -> Options:
@@ -221,15 +233,21 @@ _GENERATED: dict[str, _Generator] = {
     "gaussians": (_gaussians, {"n": _count(40, 2), "distance": _Number(4.0), "d": _count(2),
                                "seed": _SEED}),
 }
+_OF_GRAPHS = {"density": lambda d: _Number(d, high=1.0), "sigma": _Number,
+              "pairs": lambda d: _count(int(d))}
+_GENERATED |= {name: (lambda o, make=make: (make(o), None),
+                      {"n": _count(80), "seed": _SEED,
+                       **{key: _OF_GRAPHS[key](d) for key, d in defaults.items()}})
+               for name, (make, defaults) in graphs.GENERATORS.items()}
 
 
-def _generate(name: str, options: Options, text: str) -> tuple[Any, Labels]:
+def _generate(name: str, options: Options, text: str) -> tuple[Any, Labels | None]:
     make, rules = _GENERATED[name]
     read = _numbers(text, options, rules)
     if read["n"] < read.get("k", 1):
         raise _error(text, f"k={read['k']} blobs need n of at least {read['k']}")
     X, y = make(read)
-    return X, y.astype(np.int64)
+    return X, None if y is None else y.astype(np.int64)
 
 
 # ---------------------------------------------------------------- found sets
@@ -342,11 +360,29 @@ def _class_codes(table: Table, y: Labels, words: list[str], text: str) -> list[i
 # ---------------------------------------------------------------- files
 
 _TEXT = (".csv", ".tsv")
-_ENDINGS = (*_TEXT, ".npz", ".libsvm")
+_ENDINGS = (*_TEXT, ".npz", ".libsvm", *graphs.ENDINGS)
 
 
 def _is_path(text: str) -> bool:
     return text.casefold().endswith(_ENDINGS)
+
+
+def _is_graph(base: str) -> bool:
+    if _is_path(base):
+        return base.casefold().endswith(graphs.ENDINGS)
+    folder = _folder()
+    plain = bool(base) and pathlib.Path(base).name == base
+    return folder is not None and plain and (folder / "maxcut" / base).is_file()
+
+
+def _graph(base: str, options: Options) -> Table:
+    """A graph of a path, or of the folder maxcut where MMCOPT_DATA points."""
+    path, folder = pathlib.Path(base).expanduser(), _folder()
+    if not path.is_file() and folder is not None:
+        path = folder / "maxcut" / base
+    if not path.is_file():
+        raise DataError(f"{base}: there is no such file.")
+    return Table(graphs.read_graph(path, options["instance"]))
 
 
 def _read(path: pathlib.Path, labels: Chosen = None,

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt.capabilities import Capability, LabelProblem, LabelQuadratic
+from mmcopt.solving.graph_search import on_graph, searched, toy_graph
 from mmcopt.solving.runs import out_of_time, run, seconds_left
 from mmcopt.solving.solver import Progress, Solver
 from mmcopt.solving.states import shaped, within
@@ -19,6 +20,7 @@ ALL_DIGITS = 2000  # nodes up to which the first value of a search is computed i
 RATE = 1.5e10  # operations a second that a Cholesky inverse is reckoned with
 PART = 100_000_000  # scores looked at in a part of a descent, between two looks at the clock
 DENSE_LIMIT = 20_000  # nodes up to which a factor may be made dense for a search
+LISTS_FROM = 5_000  # nodes from which a sparse W is never made dense for a search
 ONE_LABELING = "with one cluster there is one labeling, and nothing to search."
 
 
@@ -98,7 +100,8 @@ def new_board(lq: LabelQuadratic, c: Ints, rng: np.random.Generator,
     """
     from mmcopt.compiled import label_moves
 
-    G = label_moves.caches(working_matrix(lq), c, lq.k)
+    loops, W, _ = searched(lq)
+    G = loops.caches(W, c, lq.k)
     if value is None:
         value = lq.value(c) if lq.n <= ALL_DIGITS else cached_value(lq, c, G)
     sizes = label_moves.cluster_sizes(c, lq.weights, lq.k)
@@ -125,6 +128,7 @@ class LabelSearch(Solver):
     """Base of the searches over labels: they start from feasible labels and keep them feasible."""
 
     needs: ClassVar[tuple[type[Capability], ...]] = (LabelQuadratic,)
+    lists: ClassVar[bool] = False  # whether it works on lists of neighbours, never on a dense W
 
     def refuses(self, f: Any) -> str | None:
         reason = super().refuses(f)
@@ -133,6 +137,9 @@ class LabelSearch(Solver):
         lq = f.offer(LabelQuadratic)
         if lq.k == 1:
             return ONE_LABELING
+        if lq.n > LISTS_FROM and on_graph(lq) and not self.lists:
+            return (f"it needs all {lq.n} x {lq.n} entries of W, which is sparse; Memetic, "
+                    "Annealing, Tabu and StochasticDescent work on its lists of neighbours.")
         if not lq.matrix.is_dense and lq.n > DENSE_LIMIT:
             return (f"it needs all {lq.n} x {lq.n} entries of W, which is held as a factor; "
                     "Memetic, Annealing, StochasticDescent and Evolutionary(mu=1, nu=1) work on "
@@ -141,6 +148,9 @@ class LabelSearch(Solver):
 
     def prepare(self, f: Any) -> None:
         lq = f.offer(LabelQuadratic)
+        if self.lists and on_graph(lq):
+            self.warm_once(lq.dtype, lambda: toy_graph(lq.dtype), "graph")
+            return
         working_matrix(lq)
         self.warm_once(lq.dtype, lambda: toy_problem(lq.dtype))
 
@@ -174,17 +184,24 @@ class LabelSearch(Solver):
         if board.value > board.best:
             board.c[:] = board.best_c
             board.value = board.best
-            board.G[:] = label_moves.caches(working_matrix(lq), board.c, lq.k)
+            loops, W, _ = searched(lq)
+            board.G[:] = loops.caches(W, board.c, lq.k)
             board.sizes[:] = label_moves.cluster_sizes(board.c, lq.weights, lq.k)
 
     def descend(self, lq: LabelQuadratic, board: Board) -> Progress:
         """Go back to the best labels met and descend to a local optimum of moves and swaps.
 
-        After the deadline a part of the moves and of the swaps is made, about .1 s of each.
+        On lists of neighbours it is one of moves. After the deadline a part of the moves and of the
+        swaps is made, about .1 s of each.
         """
         from mmcopt.compiled import label_moves
 
         self.go_back(lq, board)
+        if on_graph(lq):
+            loops, W, rules = searched(lq)
+            while loops.sweep(W, board.c, board.G, board.sizes, rules) > 0.0 and not out_of_time():
+                pass
+            return self.settled(lq, board)
         state = working_matrix(lq), board.c, board.G, board.sizes, lq.rules()
         moves, swaps = (max(1, PART // (lq.n * m)) for m in (lq.k, lq.n))
         while label_moves.steepest(*state, moves) > 0.0 and not out_of_time():

@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from oracle import GOOD, LABEL_PROBLEMS, PROBLEMS, label_problems, optimum
+from oracle import GOOD, LABEL_PROBLEMS, PROBLEMS, hidden, label_problems, optimum
 
 from mmcopt.bounds import certificates
 from mmcopt.capabilities import LabelProblem, LabelQuadratic
-from mmcopt.errors import InfeasibleError
+from mmcopt.errors import IncompatibleError, InfeasibleError
 
 
 @label_problems()
@@ -33,8 +33,10 @@ def test_move_scores_are_differences_of_objectives(problem):
     W = lq.matrix.dense()
     for _ in range(10):
         c = rng.integers(lq.k, size=lq.n)
+        c[hidden(lq)] = lq.fixed[hidden(lq)]
         G = W @ np.eye(lq.k)[c]
-        j, d = int(rng.integers(lq.n)), int(rng.integers(lq.k))
+        j = int(rng.choice(np.setdiff1d(np.arange(lq.n), hidden(lq))))
+        d = int(rng.integers(lq.k))
         moved = c.copy()
         moved[j] = d
         change = 0.0 if d == c[j] else 2 * lq.scale * (G[j, c[j]] - G[j, d] - W[j, j])
@@ -53,6 +55,7 @@ def test_contraction_is_the_same_problem_on_fewer_labels(problem):
         except InfeasibleError:
             continue
         c = rng.integers(lq.k, size=small.n)
+        c[groups[hidden(lq)]] = lq.fixed[hidden(lq)]
         assert np.array_equal(small.reduce(small.expand(c)), c)
         assert small.value(c) == pytest.approx(lq.value(small.expand(c)), rel=GOOD, abs=1e-12)
         assert small.violation(small.expand(c)) == lq.violation(lq.expand(small.expand(c)))
@@ -80,6 +83,10 @@ def test_random_labels_and_repair_are_feasible(problem):
 def test_decision_values_have_a_column_a_cluster(problem):
     f = PROBLEMS[problem]
     lq = f.offer(LabelProblem)
+    if not hasattr(f, "X"):  # there are no samples, so none can be new
+        with pytest.raises(IncompatibleError, match="knows no samples"):
+            f.decision_function(lq.expand(lq.random_labels(np.random.default_rng(0))), np.eye(2))
+        return
     scores = f.decision_function(lq.expand(lq.random_labels(np.random.default_rng(0))), f.X)
     assert scores.shape == (f.n, f.n_clusters) and np.isfinite(scores).all()
 

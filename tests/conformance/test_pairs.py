@@ -208,9 +208,9 @@ def test_inputs_are_never_changed_and_keep_their_flags(solver):
     assert not (f.problem if isinstance(f, Relaxation) else f).X.flags.writeable
 
 
-@pytest.mark.parametrize("solver", [s for s in SOLVERS if ("MaxCut-0", s) in PAIRS])
+@pytest.mark.parametrize("solver", [s for s in SOLVERS if ("MaxCutRelaxation-0", s) in PAIRS])
 def test_the_arrays_of_a_relaxation_are_never_changed(solver):
-    f = type(PROBLEMS["MaxCut-0"])(**PROBLEMS["MaxCut-0"].params())
+    f = type(PROBLEMS["MaxCutRelaxation-0"])(**PROBLEMS["MaxCutRelaxation-0"].params())
     arrays = {name: v.copy() for name, v in vars(f.lift).items() if isinstance(v, np.ndarray)}
     assert len(arrays) > 5
     W = f.problem.offer(LabelQuadratic).matrix.dense().copy()

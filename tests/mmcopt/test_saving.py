@@ -3,6 +3,7 @@
 import dataclasses
 import io
 import json
+import pathlib
 import zipfile
 
 import numpy as np
@@ -211,3 +212,12 @@ def test_values_of_every_kind_come_back():
             assert value.dtype == again.dtype and value.tolist() == again.tolist()
         else:
             assert value == again
+
+
+def test_a_class_that_was_renamed_is_read_under_its_former_name():
+    """Saved when the relaxation was called MaxCut, as a problem is now."""
+    path = pathlib.Path(__file__).parents[1] / "references" / "saved" / "relaxed.npz"
+    result = mm.load(path)
+    assert type(result.formulation).__name__ == "MaxCutRelaxation" and result.verify()
+    problem = mm.formulations.MaxCut(np.ones((3, 3)))
+    assert problem.fingerprint != result.formulation.fingerprint

@@ -19,7 +19,12 @@ from mmcopt.errors import (
     ResourceError,
 )
 from mmcopt.formulations import LeastSquares, LeastSquaresFit
-from mmcopt.formulations.relaxations import MaxCut, MaxCutTriangles, Partition, PartitionCuts
+from mmcopt.formulations.relaxations import (
+    MaxCutRelaxation,
+    MaxCutTriangles,
+    Partition,
+    PartitionCuts,
+)
 from mmcopt.modeling.result import Status
 from mmcopt.solvers import conic
 from mmcopt.solvers.conic import Conic
@@ -27,13 +32,14 @@ from mmcopt.solving import run
 
 SDP = ("Clarabel", "SCS", "CVXOPT")
 X = np.random.default_rng(1).standard_normal((9, 2)) + np.arange(9).reshape(-1, 1) // 3
-EQUAL = [MaxCut(LeastSquares(X[:8], sizes=Sizes(exact=(4, 4)))),  # Xb = 0: no interior
+EQUAL = [MaxCutRelaxation(LeastSquares(X[:8], sizes=Sizes(exact=(4, 4)))),  # Xb = 0: no interior
          Partition(LeastSquares(X, 3, sizes=Sizes(exact=(3, 3, 3))))]
 LINKED = [kind(LeastSquares(X, 2, known={0: 0, 5: 1}, cannot_link=[(1, 2), (2, 7)],
                             must_link=[(3, 4)], sizes=Sizes(low=3)))
-          for kind in (MaxCut, MaxCutTriangles, Partition)]
+          for kind in (MaxCutRelaxation, MaxCutTriangles, Partition)]
 PROBLEMS = {f"{type(f).__name__}-{i}": f for i, f in enumerate(
-    [f for cls in (MaxCut, MaxCutTriangles, Partition, PartitionCuts) for f in cls.examples()]
+    [f for cls in (MaxCutRelaxation, MaxCutTriangles, Partition, PartitionCuts)
+     for f in cls.examples()]
     + EQUAL + LINKED)}
 
 
@@ -130,7 +136,7 @@ def test_a_round_of_cuts_is_a_step():
 
 
 def test_it_begins_at_zero_or_where_it_is_told():
-    f, rng = MaxCut.examples()[0], np.random.default_rng(0)
+    f, rng = MaxCutRelaxation.examples()[0], np.random.default_rng(0)
     assert not Conic().begin(f, None, rng).point.any()
     labels = f.problem.offer(LabelQuadratic).random_labels(rng)
     point = f.from_labels(labels)
@@ -196,9 +202,9 @@ def test_other_names_are_refused(wrong):
 
 @pytest.mark.parametrize("backend", SDP)
 def test_the_tolerance_reaches_the_back_end(backend):
-    f = MaxCut.examples()[0]
+    f = MaxCutRelaxation.examples()[0]
     loose, tight = (mm.solve(f, Conic(backend, tol=tol)) for tol in (1e-2, 1e-9))
-    value = literal("MaxCut-0")
+    value = literal("MaxCutRelaxation-0")
     assert abs(loose.lower_bound - value) > 10 * abs(tight.lower_bound - value)
     assert loose.verify()
 
@@ -208,18 +214,19 @@ def test_the_tolerance_reaches_the_back_end(backend):
 
 def test_a_back_end_that_is_absent_is_refused_by_name(monkeypatch):
     monkeypatch.setattr(conic, "_installed", lambda: ["Clarabel", "SCS"])
-    f = MaxCut.examples()[0]
+    f = MaxCutRelaxation.examples()[0]
     assert Conic("CVXOPT").refuses(f) == ("the back end CVXOPT is not installed; pip install "
                                           "cvxopt, or use one that is: Clarabel, SCS.")
     assert Conic("SCS").refuses(f) is None
 
 
 def test_semidefinite_programs_are_not_for_ecos():
-    f = MaxCut.examples()[0]
+    f = MaxCutRelaxation.examples()[0]
     with pytest.raises(IncompatibleError) as e:
         mm.solve(f, Conic("ECOS"))
     assert str(e.value).splitlines()[0] == (
-        "Conic cannot solve MaxCut: ECOS has no semidefinite cone, which this MaxCut needs; these "
+        "Conic cannot solve MaxCutRelaxation: ECOS has no semidefinite cone, which this "
+        "MaxCutRelaxation needs; these "
         "have: Clarabel, SCS, CVXOPT.")
     assert Conic("ECOS").refuses(LeastSquaresFit.examples()[0]) is None
 
@@ -243,7 +250,7 @@ def test_semidefinite_cones_are_read_off_without_compiling():
     ("Clarabel", "111 KiB", "; Conic('SCS') needs 176 KiB"), ("SCS", "176 KiB", ""),
     ("CVXOPT", "63.3 KiB", "; Conic('SCS') needs 176 KiB")])
 def test_memory_is_asked_for_first(monkeypatch, backend, needs, other):
-    f = MaxCut.examples()[0]
+    f = MaxCutRelaxation.examples()[0]
     assert Conic(backend).begin(f, None, None).extras == {}
     monkeypatch.setattr("mmcopt.checks.available_memory", lambda: 500)
     with pytest.raises(ResourceError) as e:
@@ -281,7 +288,7 @@ def test_doubtful_endings_are_no_proof(monkeypatch, status):
 
     monkeypatch.setattr(cp.Problem, "status", property(lambda self: status))
     with pytest.raises(BackendError, match=f"SCS .*'{status}'.*: Clarabel, CVXOPT.$"):
-        mm.solve(MaxCut.examples()[0], Conic("SCS"))
+        mm.solve(MaxCutRelaxation.examples()[0], Conic("SCS"))
 
 
 @pytest.mark.parametrize("status, end", [("optimal_inaccurate", Status.CONVERGED),
@@ -290,7 +297,7 @@ def test_inaccurate_answers_are_kept_and_marked(monkeypatch, status, end):
     import cvxpy as cp
 
     monkeypatch.setattr(cp.Problem, "status", property(lambda self: status))
-    f, marks = MaxCut.examples()[0], []
+    f, marks = MaxCutRelaxation.examples()[0], []
     out = run(Conic("SCS"), f, None, np.random.default_rng(0),
               record=lambda row: marks.append(row["inaccurate"]))
     assert out.status is end and marks == [1.0]
@@ -300,10 +307,10 @@ def test_inaccurate_answers_are_kept_and_marked(monkeypatch, status, end):
 def test_few_iterations_give_a_weak_bound_without_a_warning(monkeypatch):
     few = conic.Backend("SCS", ("eps_abs", "eps_rel"), options=(("max_iters", 3),))
     monkeypatch.setitem(conic.BACKENDS, "scs", few)
-    f = MaxCut.examples()[0]
+    f = MaxCutRelaxation.examples()[0]
     result = mm.solve(f, Conic("SCS"))
     assert result.history["inaccurate"].tolist() == [1.0]
-    assert result.lower_bound < literal("MaxCut-0") and result.verify()
+    assert result.lower_bound < literal("MaxCutRelaxation-0") and result.verify()
     assert result.lower_bound == f.offer(Bounded).bound(result.certificate.duals)
 
 
@@ -319,12 +326,12 @@ def test_a_back_end_that_gives_up_is_asked_again(monkeypatch):
         return solve(self, problem, options)
 
     monkeypatch.setattr(Conic, "_try", weak)
-    f = MaxCut.examples()[0]
+    f = MaxCutRelaxation.examples()[0]
     for failures in (0, 1, 2, 3):
         asked.clear()
         result = mm.solve(f, Conic("CVXOPT"))
         assert len(asked) == failures + 1 and result.verify()
-        assert result.lower_bound == pytest.approx(literal("MaxCut-0"), abs=1e-4)
+        assert result.lower_bound == pytest.approx(literal("MaxCutRelaxation-0"), abs=1e-4)
         assert result.history["inaccurate"].tolist() == [float(failures > 1)]
         tols = [options["abstol"] for options in asked]
         assert tols == pytest.approx([1e-7, 1e-7, 1e-6, 1e-5][:failures + 1])
@@ -342,10 +349,10 @@ def test_the_error_of_a_back_end_is_the_cause(monkeypatch):
 
     monkeypatch.setattr(cp.Problem, "unpack_results", broken)
     with pytest.raises(BackendError, match="'solver_error'") as e:
-        mm.solve(MaxCut.examples()[0], Conic())
+        mm.solve(MaxCutRelaxation.examples()[0], Conic())
     assert isinstance(e.value.__cause__, cp.SolverError)
 
 
 def test_ctrl_c_that_a_back_end_took_for_itself_interrupts_the_run(monkeypatch):
     monkeypatch.setattr(conic, "SCS_INTERRUPTED", 1)  # its code for an answer
-    assert mm.solve(MaxCut.examples()[0], Conic("SCS")).status is Status.INTERRUPTED
+    assert mm.solve(MaxCutRelaxation.examples()[0], Conic("SCS")).status is Status.INTERRUPTED

@@ -62,7 +62,7 @@ def test_it_stops_at_a_target_and_goes_on_from_duals():
 
 def test_it_needs_a_lift_of_ratios():
     assert Splitting().refuses(LeastSquares(X).relax("sdp")) == \
-        "it needs RatioLift, which this MaxCut does not offer."
+        "it needs RatioLift, which this MaxCutRelaxation does not offer."
     assert LeastSquares(X).relax("peng-wei").offer(RatioLift).cuts is False
 
 

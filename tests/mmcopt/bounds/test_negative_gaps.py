@@ -8,7 +8,7 @@ import pytest
 import mmcopt as mm
 from mmcopt.bounds.certificates import capped
 from mmcopt.formulations import CrammerSinger, LeastSquares
-from mmcopt.formulations.relaxations import MaxCut, PartitionCuts
+from mmcopt.formulations.relaxations import MaxCutRelaxation, PartitionCuts
 from mmcopt.kernels import Gaussian
 from mmcopt.modeling.result import ClimbEnd, Status
 from mmcopt.solving.ladder import with_rungs
@@ -31,7 +31,7 @@ def climbed():
 
 
 @pytest.mark.as_given
-@pytest.mark.parametrize("relaxed", [*MaxCut.examples()[:4], PartitionCuts.examples()[2]])
+@pytest.mark.parametrize("relaxed", [*MaxCutRelaxation.examples()[:4], PartitionCuts.examples()[2]])
 def test_a_point_that_is_nearly_feasible_and_cheaper_than_the_bound_is_not_certified(relaxed):
     result = mm.solve(relaxed, "RegularizedDual", seed=0)
     assert result.verify(), str(result.verify())
@@ -64,7 +64,7 @@ def test_a_violation_by_rounding_buys_nothing(machine):
 
 
 def test_the_bound_of_a_relaxation_stays_as_proved_where_its_point_is_nearly_feasible():
-    result = mm.solve(MaxCut.examples()[0], seed=0)
+    result = mm.solve(MaxCutRelaxation.examples()[0], seed=0)
     for violation, excess, kept in ((0.0, 1e-12, False), (1e-10, 1e-12, True), (1e-7, 1e-6, True)):
         lower = result.objective * (1 + excess)
         above = capped(dataclasses.replace(result, violation=violation, lower_bound=lower))

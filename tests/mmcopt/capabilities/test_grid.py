@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import mmcopt as mm
 from mmcopt.bounds import certificates, enumeration
@@ -52,10 +53,10 @@ def test_all_objectives_lie_on_it_and_no_bound_is_raised_above_one(seed):
 
 def test_none_is_seen_where_there_is_none():
     W = np.array([[0.0, 3.0, 1.0], [3.0, 0.0, 2.0], [1.0, 2.0, 0.0]])
-    assert LabelQuadratic(W, k=2).grid == (0, 2)
+    assert LabelQuadratic(W, k=2).grid == (-12, 2) and LabelQuadratic(W, k=3).grid == (0, 2)
     other = W.copy()
     other[1, 2] = other[2, 1] = 2.0 + 2.0**-50
-    for lq in (LabelQuadratic(other, k=2), LabelQuadratic(W * 2.0**45, k=2),
+    for lq in (LabelQuadratic(other, k=2), LabelQuadratic(W * 2.0**51, k=2),
                LabelQuadratic(W, k=2, rounding=lambda: (0.0, 1e-12)),
                LabelQuadratic(np.zeros((3, 3)), k=2), LabelQuadratic(LowRank(W), k=2),
                LeastSquares(W, 2).offer(LabelQuadratic)):
@@ -122,3 +123,23 @@ def test_the_least_of_all_labels_is_what_is_proved(seed):
     best = enumeration.minimum(f.offer(LabelQuadratic))[0]
     result = mm.solve(f, mm.solvers.BranchAndBound(enumerate=1), seed=0)
     assert result.objective == best == result.lower_bound
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_cuts_of_a_graph_whose_nodes_have_even_sums_are_even(seed):
+    rng = np.random.default_rng(seed)
+    W = np.zeros((7, 7))
+    for _ in range(4):  # cycles, which meet each of their nodes twice
+        nodes = rng.permutation(7)[:rng.integers(3, 7)]
+        W[nodes, np.roll(nodes, 1)] += 1.0
+    lq = LabelQuadratic(W + W.T, k=2, low=0)
+    assert lq.grid[1] == 4
+    assert {exact(lq, c) % 4 for c in itertools.product(range(2), repeat=7)} == {lq.grid[0] % 4}
+    sparse = LabelQuadratic(csr_array(W + W.T), k=2, low=0)
+    assert sparse.grid == lq.grid
+
+
+def test_numbers_too_large_to_be_added_exactly_have_no_grid():
+    W = np.triu(np.full((40, 40), 2.0**44 + 1.0), 1)
+    assert LabelQuadratic(W + W.T, k=2).grid is None
+    assert LabelQuadratic((W + W.T)[:3, :3], k=2).grid is not None

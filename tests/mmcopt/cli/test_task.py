@@ -19,7 +19,8 @@ TWO = "gaussians:n=24,distance=8,seed=0"
 THREE = "blobs:n=36,k=3,sd=.3,seed=1"
 MOONS = "moons:n=120,noise=.05,seed=0"
 FAMILIES = ["CPM3C", "Diffrac", "DiscriminativeKMeans", "Hypersphere", "KernelKMeans",
-            "LeastSquares", "MKC", "OneClassHinge"]
+            "LeastSquares", "MKC", "MaxCut", "OneClassHinge", "QUBO"]
+MATRICES = ["MaxCut", "QUBO"]
 DOMAINS = ["OneClassHinge", "Hypersphere"]
 
 
@@ -44,9 +45,9 @@ def test_the_formulations_are_those_that_need_only_samples():
 
 def test_every_parameter_has_an_option():
     known = {p for names in task.PARAMETERS.values() for p in names}
-    beyond = {"known", "must_link", "cannot_link", "sample_weight"}  # one entry a sample: Python
+    beyond = {"known", "must_link", "cannot_link", "sample_weight", "c"}  # one a sample: Python
     for name, cls in task.clusterings().items():
-        names = set(inspect.signature(cls).parameters) - {"X"}
+        names = set(inspect.signature(cls).parameters) - {"X", "W", "Q"}
         assert names - known <= beyond, name
         assert set(task.taken(cls).values()) - {""} == names & known
 
@@ -359,3 +360,18 @@ def test_choosing_a_domain_is_for_few_samples(run, monkeypatch):
     code, out, _ = run("solve", MOONS, "--formulation", "OneClassHinge", "--kernel",
                        "gaussian:gamma=20")
     assert code == 0 and repr(Gaussian(gamma=20.0)) in out and "chosen" not in out
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_graphs_and_matrices(name, told, run, tmp_path):
+    path = tmp_path / "graph.mc"
+    path.write_text("3 2\n1 2 5\n2 3 -1\n")
+    found = told("solve", str(path), "--formulation", name)
+    assert (found["problem"], found["n"], found["status"]) == (name, 3, "certified")
+    assert found["objective"] == {"MaxCut": -5.0, "QUBO": -2.0}[name]
+    code, out, _ = run("solve", str(path), "--formulation", name)
+    assert code == 0 and "3 x 3 entries; " + name in out and ("cut" in out) == (name == "MaxCut")
+    code, _, err = run("solve", TWO, "--formulation", name)
+    assert code == 2 and "must be a square matrix" in err
+    code, _, err = run("solve", str(path), "--formulation", name, "-k", "3")
+    assert code == 2 and "takes no --clusters; it takes --init" in err

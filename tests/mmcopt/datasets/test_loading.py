@@ -324,9 +324,9 @@ def test_names_without_a_folder(no_folder):
 def test_unknown_name(no_folder):
     assert refusal("digist:3,8") == (
         "load('digist:3,8'): there is no data set 'digist' (did you mean 'digits'?); allowed are "
-        "iris, wine, breast_cancer, digits, moons, circles, blobs, gaussians, openml:NAME and "
-        "paths that end in .csv, .tsv, .npz, .libsvm; MMCOPT_DATA, which can name a folder of "
-        "NAME.npz files, is not set."
+        "iris, wine, breast_cancer, digits, moons, circles, blobs, gaussians, g05, pm1s, pm1d, w, "
+        "ising, bqp, be, openml:NAME and paths that end in .csv, .tsv, .npz, .libsvm, .mc, .rud, "
+        ".rudy, .sparse, .txt; MMCOPT_DATA, which can name a folder of NAME.npz files, is not set."
     )
 
 
