@@ -71,6 +71,10 @@ class History:
             raise KeyError(f"history has no column {column!r}; it has {', '.join(self.columns)}")
         return np.array([row.get(column, np.nan) for row in self._rows], dtype=np.float64)
 
+    def rows(self) -> list[dict[str, float]]:
+        """The rows, each a dict of names."""
+        return list(self._rows)
+
     def to_dict(self) -> dict[str, NDArray[np.float64]]:
         """All columns by name."""
         return {name: self[name] for name in self.columns}

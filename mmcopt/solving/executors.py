@@ -63,6 +63,12 @@ def check_executor(owner: str, executor: Any) -> None:
                          f"{executor!r}.")
 
 
+def is_here(executor: Any) -> bool:
+    """Whether an executor works in this process."""
+    return isinstance(executor, ThreadPoolExecutor) or \
+        (isinstance(executor, str) and executor == "threads")
+
+
 def _is_client(executor: Any) -> bool:
     """Whether it is a client of dask.distributed, without importing that."""
     return any(c.__module__.partition(".")[0] == "distributed" and c.__name__ == "Client"
@@ -75,7 +81,7 @@ def team(executor: Any, count: int | None, most: int) -> Iterator[Team]:
 
     What was made for it ends with it, but for our own processes, which wait a while for more.
     """
-    if executor == "threads":
+    if isinstance(executor, str) and executor == "threads":
         wanted = _limited(count, cores(), most)
         stop = threading.Event()
         with ThreadPoolExecutor(wanted) as pool:
@@ -83,7 +89,7 @@ def team(executor: Any, count: int | None, most: int) -> Iterator[Team]:
     elif isinstance(executor, ThreadPoolExecutor):
         own = getattr(executor, "_max_workers", 1)
         yield Team(executor, _limited(count, own, most), threading.Event(), here=True)
-    elif executor == "processes":
+    elif isinstance(executor, str):
         with FileSignal.made() as stop_file:
             wanted = _limited(count, cores(), most)
             yield _Processes(_pool(wanted), wanted, stop_file)
