@@ -9,9 +9,10 @@ differ widely in size, or have no margin in the kernel, all criteria can agree o
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from mmcopt.modeling import Formulation
 from mmcopt.modeling.result import Result
 from mmcopt.registry import formulation, solver
 from mmcopt.solving import Budget, cut_short, repr_solver, run, solve, whole
+from mmcopt.solving.executors import LostError, Signal, check_executor, team
 from mmcopt.types import Samples
 
 LAMS = tuple(10.0**e for e in (-2.5, -2, -1.5, -1, -0.5, 0, 0.5))
@@ -176,11 +178,78 @@ class Grid:
                           head, *rows])
 
 
+@dataclass(frozen=True)
+class _Columns:
+    """What the columns of a grid, one a width, share."""
+
+    X: Samples
+    n_clusters: int
+    lams: tuple[float, ...]
+    members: int
+    seed: int
+    options: dict[str, Any]
+    stop: Signal = field(default_factory=threading.Event)
+
+    def problem(self, width: float) -> Any:
+        """The problem of a width."""
+        return formulation("LeastSquares")(self.X, self.n_clusters, kernel=Gaussian(width=width),
+                                           **self.options)
+
+    def solved(self, width: float) -> list[Result]:
+        """The results of a column."""
+        return _followed(self.problem(width), self.lams, self.members, self.seed,
+                         Budget(stop=self.stop))
+
+    def serial(self, widths: Sequence[float]) -> dict[float, list[Result]]:
+        """The columns, one after another; after Ctrl-C those that were begun."""
+        done: dict[float, list[Result]] = {}
+        try:
+            for width in widths:
+                done[width] = self.solved(width)
+                if self.stop.is_set():
+                    break
+        except KeyboardInterrupt:
+            if not done:
+                raise
+        return done
+
+    def shared_out(self, widths: Sequence[float], executor: Any,
+                   n_jobs: int | None) -> dict[float, list[Result]]:
+        """The same where an executor puts them."""
+        done: dict[float, list[Result]] = {}
+        with team(executor, n_jobs, len(widths)) as workers:
+            columns = replace(self, stop=workers.stop)
+            ended = workers.each(_here if workers.here else _elsewhere, columns, widths,
+                                 done.__setitem__)
+        if isinstance(ended, LostError) or (ended is not None and not done):
+            raise ended
+        if not workers.here:
+            done = {width: self._attached(width, results) for width, results in done.items()}
+        return {width: done[width] for width in widths if width in done}
+
+    def _attached(self, width: float, results: list[Result]) -> list[Result]:
+        """Results of another process with their problems."""
+        problem = self.problem(width)
+        return [replace(r, formulation=problem.replace(lam=lam))
+                for r, lam in zip(results, self.lams, strict=True)]
+
+
+def _here(columns: _Columns, width: float) -> list[Result]:
+    """Solve a column in a thread of this process."""
+    return columns.solved(width)
+
+
+def _elsewhere(columns: _Columns, width: float) -> list[Result]:
+    """Solve a column in a process of its own; the results without their problems."""
+    return [replace(r, formulation=None) for r in columns.solved(width)]
+
+
 def grid(X: Samples, n_clusters: int, *, widths: Sequence[float] = (0.3, 0.5, 1.0),
          lams: Sequence[float] = LAMS, members: int = MEMBERS, seed: int = 0,
-         **options: Any) -> Grid:
+         executor: Any = None, n_jobs: int | None = None, **options: Any) -> Grid:
     """Solve `LeastSquares` over Gaussian widths and lambdas; ``options`` go to the formulation.
 
+    ``executor`` is where the widths are solved, as in `mmcopt.solve`, ``n_jobs`` of them at once.
     Ctrl-C ends it with the widths that were begun.
 
     >>> import mmcopt as mm
@@ -192,20 +261,13 @@ def grid(X: Samples, n_clusters: int, *, widths: Sequence[float] = (0.3, 0.5, 1.
     _some("grid", "widths", widths)
     _some("grid", "lams", lams)
     integer(1).check("grid", "members", members)
+    optional(integer(1)).check("grid", "n_jobs", n_jobs)
+    check_executor("grid", executor)
     if {"kernel", "lam"} & set(options):
         raise ParameterError("grid: kernel and lam are what it varies, by widths= and lams=; for "
                              "another kernel follow path(problem, lams).")
-    build = formulation("LeastSquares")
-    results: list[Result] = []
-    budget = _budget(None)  # of all widths
-    try:
-        for width in widths:
-            problem = build(X, n_clusters, kernel=Gaussian(width=float(width)), **options)
-            results += _followed(problem, lams, members, seed, budget)
-            if budget.stop.is_set():
-                break
-    except KeyboardInterrupt:
-        if not results:
-            raise
-    done = widths[:len(results) // len(lams)]
-    return Grid(tuple(map(float, done)), tuple(map(float, lams)), tuple(results))
+    columns = _Columns(X, n_clusters, tuple(map(float, lams)), members, seed, options)
+    wanted = list(dict.fromkeys(map(float, widths)))
+    done = columns.serial(wanted) if executor is None and n_jobs in (None, 1) else \
+        columns.shared_out(wanted, executor or "threads", n_jobs)
+    return Grid(tuple(done), columns.lams, tuple(r for column in done.values() for r in column))

@@ -241,8 +241,8 @@ class Team:
                 for future in done:
                     self._taken(future, waiting, take)
             except (KeyboardInterrupt, LostError) as e:
-                if ended is not None:
-                    raise
+                if ended is not None:  # Ctrl-C again: now
+                    break
                 ended = e
                 waiting.close(0.0 if isinstance(e, LostError) else PATIENCE)
                 self.stop.set()
@@ -339,9 +339,9 @@ class _Waiting:
         """Begin no more; those at work have some seconds to end."""
         self.again.clear()
         self.give_up = time.monotonic() + patience
-        for future in list(self.futures):
-            if future.cancel():
-                del self.futures[future]
+        if patience == 0.0:
+            for future in self.futures:
+                future.cancel()
 
 
 def pickled(shared: Any) -> bytes:

@@ -11,7 +11,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -127,7 +127,8 @@ def _repeat(job: Job, root: np.random.SeedSequence, n_jobs: int | None, runs: li
             return
 
 
-class Restart(NamedTuple):
+@dataclass(frozen=True)
+class Restart:
     """One restart as a worker is told of it."""
 
     index: int
@@ -154,6 +155,8 @@ def _shared_out(job: Job, root: np.random.SeedSequence, first: int, workers: Tea
 
     def take(restart: Restart, answer: Any) -> None:
         done[restart.index] = answer if workers.here else _arrived(job, restart.index, answer)
+        for row in () if workers.here else done[restart.index].rows:
+            job.hear(row)
 
     if workers.here:
         ended = workers.each(_here, job, tasks(), take)
@@ -210,13 +213,11 @@ def _elsewhere(shared: Elsewhere, restart: Restart) -> Any:
 
 
 def _arrived(job: Job, index: int, answer: Any) -> Run:
-    """A restart as another process has written it, taken down and shown to whoever looks on."""
+    """A restart as another process has written it, taken down."""
     node, arrays = answer
     out: Run = decode(node, roots_of(job.problem, job.solver), arrays)
     if job.section is not None:
         keeper = job.section.restart(index)
         keeper.rows = out.rows
         keeper.end(out)
-    for row in out.rows:
-        job.hear(row)
     return out
