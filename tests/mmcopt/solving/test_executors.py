@@ -238,8 +238,7 @@ def test_what_cannot_be_sent_is_refused_in_a_sentence():
 @pytest.mark.slow
 def test_twenty_kills_at_random_moments_change_nothing():
     options = {"seed": 1, "restarts": 6, "max_iter": 300}
-    solver = Tabu(length=50.0, patience=10**6) if hasattr(Tabu(), "patience") else \
-        Tabu(length=50.0)
+    solver = Tabu(length=1000.0)
     alone = mm.solve(LABELS, solver, **options)
     rng = np.random.default_rng(0)
     for _ in range(20):
