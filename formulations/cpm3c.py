@@ -13,14 +13,16 @@ from mmcopt.constraints import Balance
 from mmcopt.errors import DataError
 from mmcopt.formulations.crammer_singer import CrammerSinger, GivenLabels
 from mmcopt.formulations.linearized import LinearizedCPM3C
-from mmcopt.formulations.margin_problem import MarginProblem, Row, shown
+from mmcopt.formulations.margin_problem import MarginProblem, Row, loss_sum, shown
 from mmcopt.formulations.margin_regression import refit
 from mmcopt.kernels import Gaussian, Kernel
+from mmcopt.kernels.block_features import BlockFeatures
 from mmcopt.margins import Hinge, MarginLoss
-from mmcopt.margins.cut_models import LabelCuts, PairCuts, PaperCuts, floored, top_two
+from mmcopt.margins.block_cuts import BlockCuts
+from mmcopt.margins.cut_models import LabelCuts, PairCuts, PaperCuts, floored
 from mmcopt.margins.ridge import Ridge
 from mmcopt.modeling import Statement, cached
-from mmcopt.types import Floats, Ints, Labels, Samples
+from mmcopt.types import Floats, Ints, Labels, RowBlocks, Samples
 
 COLLAPSED = 0.98  # of the trivial objective, from which a solution says next to nothing
 TINY_CLASS = 200  # one class in so many samples is a class of next to none
@@ -56,6 +58,7 @@ class CPM3C(MarginProblem):
 
     paper = "Zhao et al., CPM3C, eq. 6 and 7"
     default_solver = "MarginSearch"
+    takes_blocks = True
     machine: ClassVar[Callable[..., GivenLabels]] = CrammerSinger  # what given labels make of it,
     majoriser: ClassVar[Callable[..., GivenLabels]] = LinearizedCPM3C  # and a step of the procedure
 
@@ -67,6 +70,9 @@ class CPM3C(MarginProblem):
                          center=center, normalize=normalize, bias=bias)
         real(0, 1).check(type(self).__name__, "size_floor", size_floor)
         self.size_floor = float(size_floor)
+        if size_floor and isinstance(self.X, RowBlocks):
+            raise DataError("CPM3C: a size_floor moves samples between classes, for which all "
+                            "must be in memory, and these come in blocks; leave it out.")
 
     # ------------------------------------------------------------ points
 
@@ -120,9 +126,13 @@ class CPM3C(MarginProblem):
         return self.joined(super().from_labels(labels), labels)
 
     def objective(self, point: Any) -> float:
-        W, T = self.weights(point), self.scores(point)
-        margin = self.margins_of(T, self.labels(point)) if self.least else top_two(T)[2]
-        return float(self.scale * (self.regulariser(W) + self.loss.value(margin).mean()))
+        W = self.weights(point)
+        if self.least:
+            margin = self.margins_of(self.scores(point), self.labels(point))
+            risk = float(self.loss.value(margin).mean())
+        else:
+            risk = float(self.features.total_of(loss_sum, W, self.loss)[0]) / self.n
+        return float(self.scale * (self.regulariser(W) + risk))
 
     def violation(self, point: Any) -> float:
         worst = super().violation(point)
@@ -210,10 +220,13 @@ class CPM3C(MarginProblem):
     def offer(self, kind: type[Any]) -> Any:
         if kind is Bounded:
             return Bounded(lambda duals: 0.0, lambda point: {}, trivial=0.0)
+        blocked = isinstance(self.X, RowBlocks)
         if kind is CutRisk:
-            printed = isinstance(self.loss, Hinge) and not self.least
+            printed = isinstance(self.loss, Hinge) and not self.least and not blocked
             return self.cut_risk(kinds=("pair", "paper") if printed else ("pair",),
                                  point=self.joined, weights=self.weights)
+        if blocked:
+            return None
         if kind is LiftedMargin and type(self.loss) is Hinge and not self.blocks:
             # A floor on sizes leaves fewer points, and margins of given labels are never larger.
             limit = None if self.balance_rows is None else self.balance
@@ -228,6 +241,8 @@ class CPM3C(MarginProblem):
         return None
 
     def _cuts(self, W: Floats, kind: str, start: Any) -> PairCuts:
+        if isinstance(self.features, BlockFeatures):
+            return BlockCuts(self.features, self.n_clusters, self.loss, W)
         T = self.features.scores(W)
         if self.least:
             y = floored(T, self.least)

@@ -10,15 +10,17 @@ import numpy as np
 from mmcopt.capabilities import CutRisk
 from mmcopt.checks import data_matrix, instance, integer, optional, plural, real, require_memory
 from mmcopt.constraints import Balance
+from mmcopt.datasets.blocks import as_blocks
 from mmcopt.errors import DataError, ParameterError
 from mmcopt.kernels import Kernel, Linear, as_kernel
+from mmcopt.kernels.block_features import BlockFeatures
 from mmcopt.kernels.features import Features, KernelFeatures
-from mmcopt.linalg import UNIT, are_largest
+from mmcopt.linalg import UNIT
 from mmcopt.margins import Hinge, MarginLoss
 from mmcopt.margins.cut_models import PairCuts, balanced, top_two
 from mmcopt.modeling import Formulation, cached
 from mmcopt.tolerances import LOST
-from mmcopt.types import Floats, Ints, Samples
+from mmcopt.types import Floats, Ints, RowBlocks, Samples
 
 LEVEL = 1e-9  # of the largest score: by less, scores are level but for rounding
 Row = tuple[str, str, str]  # of a statement: label, text, LaTeX
@@ -33,6 +35,7 @@ class MarginProblem(Formulation):
     """
 
     negligible = 0.0
+    takes_blocks = False  # whether rows may come in blocks
     p = 2.0  # of the ball of kernel weights, where there are several kernels
 
     def __init__(self, X: Samples, n_clusters: int, *, beta: float, loss: MarginLoss | None,
@@ -40,7 +43,8 @@ class MarginProblem(Formulation):
                  normalize: bool,
                  bias: float) -> None:
         owner = type(self).__name__
-        self.X = data_matrix(X, owner=owner)
+        blocks = as_blocks(X, owner) if self.takes_blocks else None
+        self.X = data_matrix(X, owner=owner) if blocks is None else blocks
         self.n = int(self.X.shape[0])
         integer(2).check(owner, "n_clusters", n_clusters)
         self.n_clusters = int(n_clusters)
@@ -63,6 +67,9 @@ class MarginProblem(Formulation):
                                  "class; give a balance, such as .1 times the number of samples, "
                                  "or bias=0.")
         self.bias = float(bias)
+        if blocks is not None and not isinstance(self.kernel, Linear | None):
+            raise DataError(f"{owner}: a kernel needs all rows at once, and they come in blocks; "
+                            "leave it out, or solve on a sample of rows and predict the blocks.")
 
     # ------------------------------------------------------------ data
 
@@ -71,8 +78,9 @@ class MarginProblem(Formulation):
         """The features, centred and scaled as asked."""
         owner = type(self).__name__
         if self.kernel is None or isinstance(self.kernel, Linear):
-            return Features(self.X, center=self.center, normalize=self.normalize, owner=owner,
-                            bias=self.bias)
+            made = BlockFeatures if isinstance(self.X, RowBlocks) else Features
+            return made(self.X, center=self.center, normalize=self.normalize, owner=owner,
+                        bias=self.bias)
         kernel = self.kernel.centered() if self.center else self.kernel
         kernel = kernel.normalized() if self.normalize else kernel
         return KernelFeatures(kernel.fit(self.X, owner=owner), owner, self.bias)
@@ -93,9 +101,9 @@ class MarginProblem(Formulation):
 
     def uncertainty(self, point: Any) -> float:
         """Rounding of the margins, where the loss feels it, and of the first term."""
-        W, T = self.weights(point), self.scores(point)
+        W = self.weights(point)
         blur = _blur(self.features.d) * float(np.linalg.norm(W)) * np.sqrt(self.features.longest)
-        felt = float(np.abs(self.loss.slope(top_two(T)[2] - blur)).mean())
+        felt = float(self.features.total_of(_steepness, W, self.loss, blur)[0]) / self.n
         return self.scale * (blur * felt + 4.0 * (W.size + 8) * UNIT * self.regulariser(W))
 
     @property
@@ -152,14 +160,20 @@ class MarginProblem(Formulation):
         return self.features.scores(self.weights(point))
 
     def labels(self, point: Any) -> Ints:
-        return top_two(self.scores(point))[0]
+        parts = self.features.gathered(_tops, self.weights(point))
+        return np.concatenate(parts).astype(np.int64, copy=False)
 
     def agrees(self, point: Any, labels: Ints) -> bool:
         """Whether labels are those of a point; where scores are level rounding may decide."""
         if super().agrees(point, labels):
             return True
-        T = self.scores(point)
-        return bool(T.any()) and are_largest(T, labels, LEVEL * np.abs(T).max())
+        labels, k = np.asarray(labels), self.n_clusters
+        if labels.shape != (self.n,) or labels.dtype.kind not in "iu" or labels.min() < 0 \
+                or labels.max() >= k:
+            return False
+        parts = self.features.gathered(_behind, self.weights(point), along=labels)
+        behind, largest = np.max(parts, axis=0)
+        return bool(largest > 0.0 and behind <= LEVEL * largest)
 
     def violation(self, point: Any) -> float:
         if self.balance_rows is None:
@@ -176,19 +190,19 @@ class MarginProblem(Formulation):
     def from_labels(self, labels: Ints) -> Any:
         """Class means as scores, as long as the objective likes them best."""
         k = self.n_clusters
-        Z = np.zeros((k, self.n))
-        Z[labels, np.arange(self.n)] = 1.0
-        means = self.features.sums(Z) / np.maximum(Z.sum(axis=1), 1.0)[:, None]
+        sums = np.sum(self.features.gathered(_class_sums, k, along=np.asarray(labels)), axis=0)
+        means = sums / np.maximum(np.bincount(labels, minlength=k), 1.0)[:, None]
         return self.stretched(means - means.mean(axis=0))
 
     def stretched(self, W: Floats) -> Floats:
         """W at the length that the objective likes best, of many and its own, and balanced."""
         if not W.any():
             return W
-        square, margin = self.regulariser(W), top_two(self.features.scores(W))[2]
+        square = self.regulariser(W)
         lengths = np.geomspace(1e-3, 1e3, 61) / max(float(np.linalg.norm(W)), 1e-300)
         lengths = np.append(lengths, 1.0)
-        values = [s * s * square + self.loss.value(s * margin).mean() for s in lengths]
+        losses = self.features.total_of(_losses, W, self.loss, lengths)[0] / self.n
+        values = lengths * lengths * square + losses
         return balanced(W * lengths[int(np.argmin(values))], self.balance_rows, self.balance or 0.0)
 
     # ------------------------------------------------------------ the objective
@@ -278,6 +292,42 @@ class MarginProblem(Formulation):
                 rest = cp.max(cp.vstack([T[own, q] for q in range(k) if q != p]), axis=0)
                 losses.append(cp.sum(self.loss.atom(T[own, p] - rest)))
         return cp.sum(cp.hstack(losses)) / self.n
+
+
+# ---------------------------------------------------------------- of some rows
+
+
+def _tops(part: Features, W: Floats) -> Any:
+    """The top classes, in few bytes."""
+    return top_two(part.scores(W))[0].astype(np.int16)
+
+
+def loss_sum(part: Features, W: Floats, loss: MarginLoss) -> tuple[Any, ...]:
+    """The sum of the losses of margins between the two largest scores."""
+    return (float(loss.value(top_two(part.scores(W))[2]).sum()),)
+
+
+def _losses(part: Features, W: Floats, loss: MarginLoss, lengths: Floats) -> tuple[Any, ...]:
+    """Sums of losses, at multiples of W."""
+    margin = top_two(part.scores(W))[2]
+    return (np.array([loss.value(s * margin).sum() for s in lengths]),)
+
+
+def _steepness(part: Features, W: Floats, loss: MarginLoss, blur: float) -> tuple[Any, ...]:
+    """The sum of the slopes, at margins that are smaller by rounding."""
+    return (float(np.abs(loss.slope(top_two(part.scores(W))[2] - blur)).sum()),)
+
+
+def _behind(part: Features, labels: Ints, W: Floats) -> tuple[float, float]:
+    """How far scores of labels are behind the largest at most, and the largest size of a score."""
+    T = part.scores(W)
+    own = T[np.arange(part.n), labels]
+    return float((T.max(axis=1) - own).max()), float(np.abs(T).max())
+
+
+def _class_sums(part: Features, labels: Ints, k: int) -> Floats:
+    """The sums of the rows of each class, (k, d)."""
+    return part.sums((labels == np.arange(k)[:, None]).astype(np.float64))
 
 
 def _blur(d: int) -> float:

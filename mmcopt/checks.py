@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mmcopt.errors import DataError, KeywordError, ParameterError, ResourceError
 from mmcopt.tables import human
+from mmcopt.types import RowBlocks
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -193,6 +194,11 @@ def is_sparse(X: Any) -> bool:
     return hasattr(X, "tocsr") and hasattr(X, "nnz")
 
 
+def is_dask(X: Any) -> bool:
+    """Whether X is an array of Dask (without importing it)."""
+    return hasattr(X, "to_delayed") and hasattr(X, "rechunk")
+
+
 def unmasked(a: Any, owner: str, name: str) -> Any:
     """A masked array as a plain one; entries that are masked would be lost in silence."""
     if not isinstance(a, np.ma.MaskedArray):
@@ -209,6 +215,10 @@ def data_matrix(X: Any, *, owner: str, name: str = "X", sparse: bool = True) -> 
 
     Unsigned 8-bit and other integer data keep their type (kernels convert them in chunks).
     """
+    if isinstance(X, RowBlocks) or is_dask(X):
+        raise DataError(f"{owner}: {name} comes in blocks, on which this does not work; CPM3C "
+                        f"does, and predict. np.asarray({name}) reads all {X.shape[0]} rows, and "
+                        "mmcopt.condensing makes few of many.")
     if is_sparse(X):
         if not sparse:
             raise DataError(f"{owner}: {name} is sparse, which is not supported here; "

@@ -167,7 +167,7 @@ class Memetic(LabelSearch):
             warm(Hartigan(), lq)
         elif on_factor(lq):
             warm_on_factor(self, lq)
-        elif self._by_paths(lq):
+        elif self._by_paths(lq) or on_graph(lq):
             super().prepare(f)
         else:
             working_matrix(lq)

@@ -24,6 +24,7 @@ from mmcopt.cli.answer import (
     show_notes,
 )
 from mmcopt.cli.console import LiveWatch, heard, note, say, show_json, show_table
+from mmcopt.cli.executor import executor_of
 from mmcopt.cli.exit_codes import DONE, INTERRUPTED, SOLVER_FAILED
 from mmcopt.cli.ladder_view import LadderWatch, climb, show_ladder, thinned
 from mmcopt.cli.parse import parse_solvers
@@ -79,10 +80,10 @@ def solve(args: Namespace) -> int:
     _introduce(args, task)
     options = task.search(args)
     live, failed = sys.stderr.isatty() and not args.json, None
-    with heard() as warned:
+    with heard() as warned, executor_of(args.executor) as executor:
         result = run_solver(task.problem, chosen[0] if chosen else None, seed=args.seed,
                             time_limit=args.time_limit, n_jobs=args.jobs, progress=live,
-                            checkpoint=args.checkpoint, **options)
+                            executor=executor, checkpoint=args.checkpoint, **options)
         interrupted = result.status is Status.INTERRUPTED
         if args.certify is not None and not interrupted:
             try:
@@ -135,10 +136,10 @@ def compare(args: Namespace) -> int:
     task = Task(args, named)
     _introduce(args, task)
     live = False if args.json else LiveWatch()
-    with heard() as warned:
+    with heard() as warned, executor_of(args.executor) as executor:
         table = run_comparison({args.data: task.problem}, named or task.rivals(),
                                seeds=args.seeds, y=task.classes, time_limit=args.time_limit,
-                               n_jobs=args.jobs, progress=live,
+                               n_jobs=args.jobs, progress=live, executor=executor,
                                checkpoint=args.checkpoint)
         if args.certify is not None and not table.interrupted:
             with LadderWatch(args.certify, quiet=args.json) as watch:

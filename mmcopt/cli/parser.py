@@ -229,6 +229,12 @@ def _output_options(parser: Any) -> None:
                         help="print one JSON object to standard output and nothing else")
 
 
+def _executor_option(group: Any, what: str) -> None:
+    group.add_argument("--executor", metavar="WHERE", help=f"where {what} are done: threads (the "
+                       "default of --jobs), processes, or tcp://HOST:PORT, the scheduler of a "
+                       "Dask cluster")
+
+
 def _solve_parser(commands: Any) -> None:
     p = _add(commands, "solve", "cluster a data set", SOLVE)
     _problem_options(p)
@@ -241,7 +247,8 @@ def _solve_parser(commands: Any) -> None:
     run.add_argument("--init", metavar="NAME", help="random, kmeans, spectral or sdp (default: "
                      "random; kmeans for margins of three clusters and more)")
     run.add_argument("--time-limit", type=float, metavar="SECONDS", help="for all, in total")
-    run.add_argument("--jobs", type=int, metavar="N", help="restarts at once, in threads")
+    run.add_argument("--jobs", type=int, metavar="N", help="restarts at once")
+    _executor_option(run, "restarts")
     _checkpoint_option(run, "search and the climb of --certify")
     out = p.add_argument_group("output")
     out.add_argument("--out", metavar="FILE.csv", help="write the clusters, one a line")
@@ -259,7 +266,8 @@ def _compare_parser(commands: Any) -> None:
     run.add_argument("--seeds", type=int, default=5, metavar="N",
                      help="runs of each solver (default: %(default)s)")
     run.add_argument("--time-limit", type=float, metavar="SECONDS", help="for each run")
-    run.add_argument("--jobs", type=int, metavar="N", help="runs at once, in threads")
+    run.add_argument("--jobs", type=int, metavar="N", help="runs at once")
+    _executor_option(run, "runs")
     _checkpoint_option(run, "comparison")
     out = p.add_argument_group("output")
     out.add_argument("--save", metavar="FILE", help="write .csv, .json or .md")

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import numpy as np
 
@@ -20,12 +20,19 @@ from mmcopt.capabilities import LabelQuadratic
 from mmcopt.checks import integer, known_keywords, optional, real
 from mmcopt.comparing.table import Comparison, Row
 from mmcopt.compiled.compiling import announced, clock
-from mmcopt.errors import BackendError, DataError, IncompatibleError, ParameterError
+from mmcopt.errors import (
+    BackendError,
+    DataError,
+    IncompatibleError,
+    MMCWarning,
+    ParameterError,
+)
 from mmcopt.linalg import one_thread
 from mmcopt.modeling import Formulation
-from mmcopt.modeling.result import Status
+from mmcopt.modeling.result import Result, Status
 from mmcopt.solving import Solver, repr_solver, solve
 from mmcopt.solving.checkpoints import Checkpoint, Place
+from mmcopt.solving.executors import LostError, Signal, check_executor, is_here, team
 from mmcopt.solving.pairing import resolve_solver
 from mmcopt.types import Path, Seed
 
@@ -83,16 +90,15 @@ class _Task:
 
 
 class _Runs:
-    """The runs of one comparison, one after another or in threads."""
+    """The runs of one comparison, one after another or where an executor puts them."""
 
     def __init__(self, table: Comparison, solvers: dict[str, Solver], watch: Watch,
                  limits: dict[str, Any], file: Checkpoint | None) -> None:
         self.table, self.solvers, self.watch, self.limits = table, solvers, watch, limits
         self.file = file
         self.prepared: dict[tuple[str, str], float] = {}
-        self.stop = threading.Event()
+        self.stop: Signal = threading.Event()
         self.lock = threading.Lock()
-        self.running = 0
 
     def prepare(self) -> None:
         """Build offers and warm solvers; what the solvers of a problem share is charged to each."""
@@ -121,12 +127,21 @@ class _Runs:
             result = solve(problem, solver, seed=task.seed, callback=step,
                            checkpoint=self._place(where), **self.limits)
         except BackendError as e:
-            with self.lock:
-                self.watch.finished(self.table.fail(*where, e))
-            return
+            self._failed(task, e)
+        else:
+            self._ended(task, result)
+
+    def _failed(self, task: _Task, error: BackendError) -> None:
+        """Add the row of a run that broke down."""
+        with self.lock:
+            self.watch.finished(self.table.fail(task.problem, task.solver, task.seed, error))
+
+    def _ended(self, task: _Task, result: Result) -> None:
+        """Add the row of a run."""
         spent = sum(result.timing.get(phase, 0.0) for phase in ("begin", "steps", "finish"))
         with self.lock:
-            row = self.table.append(*where, result, self.prepared[where[:2]], spent)
+            row = self.table.append(task.problem, task.solver, task.seed, result,
+                                    self.prepared[task.problem, task.solver], spent)
             self.watch.finished(row)
         if result.status is Status.INTERRUPTED:
             self.stop.set()
@@ -142,43 +157,94 @@ class _Runs:
                 break
             self.one(task)
 
-    def threaded(self, tasks: list[_Task], n_jobs: int) -> None:
-        """Do the runs in threads with one BLAS thread each."""
-        from joblib import Parallel, delayed
+    def shared_out(self, tasks: list[_Task], executor: Any, n_jobs: int | None) -> None:
+        """Do the runs where an executor puts them, each with one BLAS thread."""
+        def drawn() -> Iterator[_Task]:
+            for task in tasks:
+                if self.stop.is_set():
+                    return
+                yield task
 
-        errors: list[BaseException] = []
-
-        def work(task: _Task) -> None:
-            with self.lock:
-                self.running += 1
-            try:
-                if not self.stop.is_set():
-                    self.one(task)
-            except BaseException as e:  # raised again in the caller's thread below
-                errors.append(e)
-                self.stop.set()
-            finally:
-                with self.lock:
-                    self.running -= 1
-
-        try:
-            pool: Any = Parallel
-            pool(n_jobs=n_jobs, backend="threading", batch_size=1)(
-                delayed(work)(task) for task in tasks)
-        except KeyboardInterrupt:
+        with team(executor, n_jobs, len(tasks)) as workers:
+            self.stop = workers.stop
+            if workers.here:
+                ended = workers.each(_here, self, drawn(), lambda task, answer: None)
+            else:
+                shared = _Elsewhere(self.table.problems, self.solvers, self.limits, workers.stop)
+                ended = workers.each(_elsewhere, shared, drawn(), self._arrived)
+        if isinstance(ended, LostError):
+            if not len(self.table):
+                raise ended
+            warnings.warn(f"compare: {ended} These are the {len(self.table)} runs that were done.",
+                          MMCWarning, stacklevel=4)
+        if ended is not None:
             self.stop.set()
-            give_up = time.perf_counter() + 10.0
-            while self.running and time.perf_counter() < give_up:
-                time.sleep(0.02)  # the runs hand in their best labels first
-            raise
-        if errors:
-            raise errors[0]
+
+    def _arrived(self, task: _Task, answer: _Answer) -> None:
+        """Take in a run of another process."""
+        for text in answer.warned:
+            warnings.warn(text, MMCWarning, stacklevel=6)
+        if answer.failed is not None:
+            self._failed(task, answer.failed)
+            return
+        result = cast(Result, answer.result)
+        problem, proof = self.table.problems[task.problem], result.certificate
+        if proof is not None:
+            proof = replace(proof, of=problem)
+        for row in result.history.rows():
+            self.watch.stepped(task.problem, task.solver, task.seed, row)
+        self._ended(task, replace(result, formulation=problem, certificate=proof))
+
+
+def _here(runs: _Runs, task: _Task) -> None:
+    """Do a run in a thread of this process."""
+    if not runs.stop.is_set():
+        runs.one(task)
+
+
+# ---------------------------------------------------------------- other processes
+
+
+@dataclass(frozen=True)
+class _Elsewhere:
+    """What runs in other processes share: it is sent once to each."""
+
+    problems: dict[str, Formulation]
+    solvers: dict[str, Solver]
+    limits: dict[str, Any]
+    stop: Signal
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """How a run ended, without the problem, and what was said of it."""
+
+    result: Result | None
+    failed: BackendError | None
+    warned: list[str]
+
+
+def _elsewhere(shared: _Elsewhere, task: _Task) -> _Answer:
+    """Do a run in a process of its own."""
+    problem, result, failed = shared.problems[task.problem], None, None
+    with one_thread, warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always", MMCWarning)
+        try:
+            result = solve(problem, shared.solvers[task.solver], seed=task.seed,
+                           callback=lambda row: shared.stop.is_set(), **shared.limits)
+        except BackendError as e:
+            failed = e
+    if result is not None:
+        proof = result.certificate
+        result = replace(result, formulation=None,
+                         certificate=None if proof is None else replace(proof, of=""))
+    return _Answer(result, failed, [str(w.message) for w in seen])
 
 
 @known_keywords
 def compare(problems: Any, solvers: Any, *, seeds: int | Sequence[Any],
             time_limit: float | None = None, y: Any = None, n_jobs: int | None = None,
-            max_iter: int | None = None, init: Any = None,
+            max_iter: int | None = None, init: Any = None, executor: Any = None,
             progress: bool | Watch = False, checkpoint: Path | None = None) -> Comparison:
     """Run every solver on every problem from every seed.
 
@@ -195,7 +261,9 @@ def compare(problems: Any, solvers: Any, *, seeds: int | Sequence[Any],
     y : labels, or dict of problem name -> labels
         Known classes, for the adjusted Rand index.
     n_jobs : int
-        Runs at once, in threads with one BLAS thread each.
+        Runs at once, with one BLAS thread each; in threads where no ``executor`` is named.
+    executor : None, "threads", "processes", Executor or Client
+        Where the runs are done, as in `mmcopt.solve`: the table is the same but for its seconds.
     progress : bool or Watch
         Show a progress line, or report to an object.
     checkpoint : path
@@ -220,10 +288,14 @@ def compare(problems: Any, solvers: Any, *, seeds: int | Sequence[Any],
     [('LeastSquares', 'Direct', 'it needs LinearSystem, which this LeastSquares does not offer.')]
     """
     optional(integer(1)).check("compare", "n_jobs", n_jobs)
+    check_executor("compare", executor)
     optional(integer(1)).check("compare", "max_iter", max_iter)
     optional(real(0)).check("compare", "time_limit", time_limit)
     named, chosen = _named_problems(problems), _named_solvers(solvers)
     table = Comparison(named, _truth(named, y))
+    if checkpoint is not None and executor is not None and not is_here(executor):
+        raise ParameterError("compare: a checkpoint is written by the process that does the runs; "
+                             "leave it out, or use executor='threads'.")
     file = None if checkpoint is None else Checkpoint(checkpoint, "comparison")
     watch = progress if isinstance(progress, Watch) else (_Line() if progress else Watch())
     runs = _Runs(table, chosen, watch, {"time_limit": time_limit, "max_iter": max_iter,
@@ -236,7 +308,10 @@ def compare(problems: Any, solvers: Any, *, seeds: int | Sequence[Any],
         with one_thread, told:  # one whatever n_jobs is
             runs.prepare()
             watch.begin(len(tasks))
-            runs.serial(tasks) if n_jobs in (None, 1) else runs.threaded(tasks, n_jobs)
+            if executor is None and n_jobs in (None, 1):
+                runs.serial(tasks)
+            else:
+                runs.shared_out(tasks, executor or "threads", n_jobs)
     except KeyboardInterrupt:
         runs.stop.set()
     finally:

@@ -7,9 +7,10 @@ eigenvectors of its matrix otherwise.
 
 from __future__ import annotations
 
+import copy
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from mmcopt.checks import data_matrix, is_sparse, read_only, require_memory
 from mmcopt.errors import DataError
 from mmcopt.linalg import UNIT, require_psd, roots
-from mmcopt.types import Floats
+from mmcopt.types import Floats, Ints
 
 # So few columns at most, of rows of so many bytes at least: products one at a time are faster.
 FEW_COLUMNS, CACHED_BYTES = 3, 2**20
@@ -75,6 +76,19 @@ class Features:
         else:
             self.X = np.column_stack([self.X, np.full(self.n, bias)])
 
+    blocked = False  # whether rows come in blocks, and are never all in memory
+
+    def total_of(self, work: Callable[..., tuple[Any, ...]], *args: Any) -> tuple[Any, ...]:
+        """The sums over all rows in which ``work(features of some rows, *args)`` adds up."""
+        return work(self, *args)
+
+    def gathered(self, work: Callable[..., Any], *args: Any, along: Any = None) -> list[Any]:
+        """``work(features of some rows, *args)`` for all rows, some at a time, in their order.
+
+        ``along`` has an entry for each row; those of the rows come before the args.
+        """
+        return [work(self, *(() if along is None else (along,)), *args)]
+
     @property
     def rows(self) -> Floats | None:
         """The rows as one array in the order of C, as compiled loops read it; None of others."""
@@ -120,6 +134,15 @@ class Features:
         require_memory(8.0 * self.n**2, f"all products of {self.n} rows", "use fewer samples.")
         rows = self.dense()
         return read_only(rows @ rows.T)
+
+    def of(self, rows: Ints) -> Features:
+        """The features of some rows."""
+        made = copy.copy(self)
+        for name in ("lengths", "longest", "products"):
+            vars(made).pop(name, None)
+        made.X = self.X[rows]
+        made.n = len(rows)
+        return made
 
     def total(self) -> Floats:
         """The sum of all rows: zero, up to rounding, when they are centred."""

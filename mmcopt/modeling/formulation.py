@@ -20,7 +20,7 @@ from mmcopt.errors import DataError, IncompatibleError, ParameterError
 from mmcopt.linalg import same_threads
 from mmcopt.registry import register_formulation
 from mmcopt.tolerances import LOST
-from mmcopt.types import Floats, Ints, Labels, Samples
+from mmcopt.types import Floats, Ints, Labels, RowBlocks, Samples
 
 C = TypeVar("C", bound=Capability)
 _keeping = threading.Lock()
@@ -365,7 +365,7 @@ def _digest(digest: Any, value: Any) -> None:
         digest.update(f"[{len(value)}".encode())
         for item in value:
             _digest(digest, item)
-    elif isinstance(value, Formulation):
+    elif isinstance(value, Formulation | RowBlocks):
         digest.update(value.fingerprint.encode())
     elif hasattr(value, "as_dict"):
         digest.update(json.dumps(value.as_dict(), sort_keys=True, default=str).encode())

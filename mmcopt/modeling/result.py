@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mmcopt.datasets.blocks import as_blocks
 from mmcopt.errors import DataError, IncompatibleError, MMCError
 from mmcopt.tolerances import CERTIFIED_GAP, FEASIBLE, SAME, SHOWN
 from mmcopt.types import Ints, Path, Samples
@@ -70,6 +71,10 @@ class History:
         if self._rows and column not in self.columns:
             raise KeyError(f"history has no column {column!r}; it has {', '.join(self.columns)}")
         return np.array([row.get(column, np.nan) for row in self._rows], dtype=np.float64)
+
+    def rows(self) -> list[dict[str, float]]:
+        """The rows, each a dict of names."""
+        return list(self._rows)
 
     def to_dict(self) -> dict[str, NDArray[np.float64]]:
         """All columns by name."""
@@ -222,7 +227,10 @@ class Result:
         return dataclasses.replace(self, status=status, message=message or self.message)
 
     def predict(self, X: Samples) -> Any:
-        """Clusters of new samples."""
+        """Clusters of new samples, which may come in blocks."""
+        blocks = as_blocks(X, "predict")
+        if blocks is not None:
+            return np.concatenate(list(blocks.each(self.predict)))
         scores = self.decision_function(X)
         codes = (scores >= 0).astype(np.int64) if scores.ndim == 1 else np.argmax(scores, axis=1)
         if self.classes is not None and codes.max() >= len(self.classes):
@@ -232,6 +240,9 @@ class Result:
 
     def decision_function(self, X: Samples) -> NDArray[np.float64]:
         """Scores of new samples, one column a cluster; of two clusters one column may do."""
+        blocks = as_blocks(X, "decision_function")
+        if blocks is not None:
+            return np.concatenate(list(blocks.each(self.decision_function)))
         return np.asarray(self.formulation.decision_function(self.point, X))
 
     def verify(self) -> Report:

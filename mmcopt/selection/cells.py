@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, overload
@@ -9,14 +10,15 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from mmcopt.checks import integer, optional
 from mmcopt.comparing.files import as_frame, save_table
 from mmcopt.errors import ParameterError
-from mmcopt.kernels import Gaussian
 from mmcopt.metrics import adjusted_rand_index
 from mmcopt.modeling.result import Result
-from mmcopt.registry import formulation
+from mmcopt.selection.columns import Columns
 from mmcopt.selection.labels import centrality, most_central, some
-from mmcopt.selection.paths import LAMS, MEMBERS, SOLVING, budget_of, followed
+from mmcopt.selection.paths import LAMS, MEMBERS, SOLVING, budget_of
+from mmcopt.solving.executors import check_executor
 from mmcopt.tables import markdown_table
 from mmcopt.types import Path, Samples
 
@@ -121,11 +123,13 @@ class Grid(Sequence[Result]):
 
 def grid(X: Samples, n_clusters: int, *, widths: Sequence[float] = (0.3, 0.5, 1.0),
          lams: Sequence[float] = LAMS, members: int = MEMBERS, seed: int = 0,
-         time_limit: float | None = None, **options: Any) -> Grid:
+         time_limit: float | None = None, executor: Any = None, n_jobs: int | None = None,
+         **options: Any) -> Grid:
     """Solve `LeastSquares` over Gaussian widths and lambdas, each width along its `path`.
 
     Options are those of `path`, which `mmcopt.solve` shares, and of the formulation, such as
-    ``sizes``. The time is that of all cells. Ctrl-C ends it with the widths that were begun.
+    ``sizes``. ``executor`` is where the widths are solved, as in `mmcopt.solve`, ``n_jobs`` of them
+    at once. The time is that of all cells. Ctrl-C ends it with the widths that were begun.
 
     >>> import mmcopt as mm
     >>> X, y = mm.datasets.load("blobs:n=60,k=3,seed=1")
@@ -138,19 +142,13 @@ def grid(X: Samples, n_clusters: int, *, widths: Sequence[float] = (0.3, 0.5, 1.
     if {"kernel", "lam"} & set(options):
         raise ParameterError("grid: kernel and lam are what it varies, by widths= and lams=; for "
                              "another kernel follow path(problem, lams).")
+    budget_of("grid", members, time_limit)
+    optional(integer(1)).check("grid", "n_jobs", n_jobs)
+    check_executor("grid", executor)
     solving = {name: options.pop(name) for name in SOLVING if name in options}
-    build = formulation("LeastSquares")
-    results: list[Result] = []
-    budget = budget_of("grid", members, time_limit)  # of all widths
-    try:
-        for i, width in enumerate(widths, 1):
-            problem = build(X, n_clusters, kernel=Gaussian(width=float(width)), **options)
-            results += followed(problem, lams, members, seed, budget, solving,
-                                more=len(lams) * (len(widths) - i))
-            if budget.stop.is_set():
-                break
-    except KeyboardInterrupt:
-        if not results:
-            raise
-    done = widths[:len(results) // len(lams)]
-    return Grid(tuple(map(float, done)), tuple(map(float, lams)), tuple(results))
+    columns = Columns(X, n_clusters, tuple(map(float, lams)), members, seed, options, solving,
+                      math.inf if time_limit is None else time_limit)
+    wanted = list(dict.fromkeys(map(float, widths)))
+    done = columns.serial(wanted) if executor is None and n_jobs in (None, 1) else \
+        columns.shared_out(wanted, executor or "threads", n_jobs)
+    return Grid(tuple(done), columns.lams, tuple(r for column in done.values() for r in column))

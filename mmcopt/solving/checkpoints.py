@@ -216,9 +216,7 @@ class Section:
 
     def roots(self) -> dict[str, Any]:
         """What states refer to instead of holding it."""
-        offers = {kind.__name__: self.problem.offer(kind)
-                  for kind in (*self.solver.needs, LabelQuadratic, LabelProblem)}
-        return {"problem": self.problem, "solver": self.solver, **offers}
+        return roots_of(self.problem, self.solver)
 
     def clocked(self) -> None:
         """Take down the time."""
@@ -324,9 +322,8 @@ class Keeper:
         """Take down how a restart ended; one that a limit has stopped may go on another time."""
         if run.status is not Status.CONVERGED:
             return
-        own = type(self.section.solver).certificate is not Solver.certificate
         state = run.state
-        run.state = state if own else None
+        run.state = state if proves_by_state(self.section.solver) else None
         try:
             self._put({"run": run}, ended=True)
         finally:
@@ -349,6 +346,18 @@ class Keeper:
 
 
 # ---------------------------------------------------------------- small parts
+
+
+def roots_of(problem: Any, solver: Solver) -> dict[str, Any]:
+    """What the states of a solver on a problem refer to instead of holding it."""
+    offers = {kind.__name__: problem.offer(kind)
+              for kind in (*solver.needs, LabelQuadratic, LabelProblem)}
+    return {"problem": problem, "solver": solver, **offers}
+
+
+def proves_by_state(solver: Solver) -> bool:
+    """Whether the state that a run ends in is still needed, for the solver's certificate."""
+    return type(solver).certificate is not Solver.certificate
 
 
 def _version() -> str:

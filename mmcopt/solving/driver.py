@@ -6,12 +6,11 @@ A solver says how to begin and how to take one step; everything else happens her
 from __future__ import annotations
 
 import math
-import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,87 +19,23 @@ from numpy.typing import ArrayLike
 from mmcopt.bounds.certificates import bound_seconds, cheap_bound
 from mmcopt.checks import FUNCTION, JOBS, flag, integer, known_keywords, optional, real
 from mmcopt.compiled.compiling import STATE, announced, clock
-from mmcopt.errors import BackendError, DataError, MMCError, MMCWarning, ParameterError
+from mmcopt.errors import BackendError, MMCWarning, ParameterError
 from mmcopt.linalg import one_thread, same_threads
 from mmcopt.modeling import Formulation
-from mmcopt.modeling.result import MALFORMED, History, Result, Status
+from mmcopt.modeling.result import History, Result, Status
 from mmcopt.solving.agreement import disagreement
-from mmcopt.solving.checkpoints import AGAIN, Place, Section, section_of
+from mmcopt.solving.checkpoints import Place, section_of
+from mmcopt.solving.executors import check_executor
 from mmcopt.solving.pairing import check_pair, resolve_solver
 from mmcopt.solving.progress_line import meter
-from mmcopt.solving.runs import Budget, Run, run
+from mmcopt.solving.restarts import Job, all_restarts
+from mmcopt.solving.runs import Budget, Run
 from mmcopt.solving.solver import Proved, Solver
-from mmcopt.solving.starts import not_again, starting_point
+from mmcopt.solving.starts import not_again
 from mmcopt.tolerances import CERTIFIED_GAP
 from mmcopt.types import Path, Seed
 
 Start: TypeAlias = Result | Proved | ArrayLike | str | None  # a result, labels, a point, or a name
-
-
-@dataclass
-class _Job:
-    """All that the restarts of one `solve` share."""
-
-    problem: Any
-    solver: Solver
-    budget: Budget
-    restarts: int
-    endless: bool
-    init: Any
-    callback: Callable[[dict[str, float]], bool | None] | None
-    progress: Any
-    origin: float
-    section: Section | None = None
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    best: float = math.inf
-    interrupted: bool = False
-
-    def over(self, index: int) -> bool:
-        """Whether a limit has been reached that keeps restart ``index`` from being begun."""
-        begun = self.section is not None and str(index) in self.section.stored.parts
-        return self.budget.spent(0) is not None and not begun
-
-    def one(self, index: int, seed: np.random.SeedSequence) -> Run:
-        """Run restart ``index``; only restart 0 uses the caller's start."""
-        keeper = None if self.section is None else self.section.restart(index)
-        if keeper is not None and keeper.ended is not None:
-            return keeper.ended
-        rng = np.random.default_rng(seed)
-        start = self.init if index == 0 or isinstance(self.init, str) else None
-        resumed = keeper is not None and keeper.start is not None
-        point = None if resumed else starting_point(self.problem, start, rng)
-        if isinstance(start, Result) and start.certificate is not None \
-                and start.certificate.fingerprint == self.problem.fingerprint \
-                and self.solver.goes_on(start.certificate.kind):
-            point = Proved(point, start.certificate.duals)
-        rows: list[dict[str, float]] = [] if keeper is None else keeper.rows
-        given = point.point if isinstance(point, Proved) else point
-
-        def record(row: dict[str, float]) -> None:
-            row = {"restart": index, "seconds": clock() - self.origin, **row}
-            rows.append(row)
-            with self.lock:
-                self.best = min(self.best, row["best"])
-                if self.progress is not None:
-                    self.progress.update(row, self.best)
-                if self.callback is not None and self.callback(row):
-                    self.budget.stop.set()
-
-        try:
-            out = run(self.solver, self.problem, point, rng, self.budget, record, keeper=keeper)
-        except KeyboardInterrupt:
-            if given is None:
-                raise
-            self.interrupted = True  # before the first point of its own: the start is the best
-            out = Run(self.problem.objective(given), given, Status.INTERRUPTED, 0)
-        except MALFORMED as e:
-            if not resumed or isinstance(e, MMCError) or self.section is None:
-                raise
-            raise DataError(f"{self.section.file.path} holds a state from which "
-                            f"{type(self.solver).__name__} cannot go on ({type(e).__name__}: {e}). "
-                            f"{AGAIN}") from e
-        out.rows = rows
-        return out
 
 
 @known_keywords
@@ -109,7 +44,7 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
           max_iter: int | None = None, time_limit: float | None = None,
           gap_tol: float = CERTIFIED_GAP,
           callback: Callable[[dict[str, float]], bool | None] | None = None,
-          progress: bool = False, bound: bool = True,
+          progress: bool = False, bound: bool = True, executor: Any = None,
           checkpoint: Path | Place | None = None) -> Result:
     """Solve a problem and return the best point found, with a bound on how far it can be off.
 
@@ -124,10 +59,10 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
     restarts : int
         The whole solver is repeated and the best kept.
     seed : int, Generator or SeedSequence
-        Same seed, same bytes, for any ``n_jobs``, when no time limit cuts in; up to 1500 samples
-        also for any number of BLAS threads, since one is used there.
+        Same seed, same bytes, for any ``n_jobs`` and ``executor``, when no time limit cuts in; up
+        to 1500 samples also for any number of BLAS threads, since one is used there.
     n_jobs : int
-        Restarts that run at once, in threads.
+        Restarts that run at once; in threads where no ``executor`` is named.
     max_iter : int
         Steps of each restart.
     time_limit : float
@@ -137,13 +72,19 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
     gap_tol : float
         Relative gap at or below which the status is CERTIFIED.
     callback : callable
-        Called with each row of the history; a true return value stops the run.
+        Called with each row of the history; a true return value stops the run. From other
+        processes the rows of a restart come together, when it has ended.
     progress : bool
         Show a progress line.
     bound : bool
         Attach a bound also where the solver has proved none; False leaves it to `certify`.
+    executor : None, "threads", "processes", Executor or Client
+        Where restarts run: one after another here, in threads, in processes of this machine, or
+        where a `concurrent.futures.Executor` or a `dask.distributed.Client` puts them. The problem
+        goes to each worker once; the restart of a worker that died is done again.
     checkpoint : path
-        A file to which the run is written about once a second. The same call with a file of an
+        A file to which the run is written about once a second; of restarts in other processes the
+        ended ones. The same call with a file of an
         earlier, killed or stopped run goes on where that was, with the seed of that run where none
         is given, and ends as it would have ended; limits may be raised, and time counts on.
     """
@@ -154,6 +95,7 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
     JOBS.check("solve", "n_jobs", n_jobs)
     flag().check("solve", "bound", bound)
     optional(FUNCTION).check("solve", "callback", callback)
+    check_executor("solve", executor)
     origin = clock()
     spent = 0.0 if time_limit is None else time.process_time()  # which takes a while to ask
     if not isinstance(problem, Formulation):
@@ -182,9 +124,9 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
         # Restarts may share the cores among them, and must not differ when they do.
         threads = one_thread if restarts > 1 else nullcontext()
         with threads, meter(progress, type(chosen).__name__, time_limit) as shown:
-            job = _Job(problem, chosen, budget, restarts, endless, init, callback, shown,
-                       prepared - before, section)
-            runs = _all_restarts(job, root, n_jobs or 1)
+            job = Job(problem, chosen, budget, restarts, endless, init, callback, shown,
+                      prepared - before, section, executor)
+            runs = all_restarts(job, root, n_jobs)
         stepped = clock()
         if section is not None:
             section.close()
@@ -208,68 +150,6 @@ def _seed_sequence(seed: Seed) -> np.random.SeedSequence:
         return np.random.SeedSequence(int(seed.integers(2**63)))
     optional(integer(0)).check("solve", "seed", seed)
     return np.random.SeedSequence(seed)
-
-
-def _all_restarts(job: _Job, root: np.random.SeedSequence, n_jobs: int) -> list[Run]:
-    runs: list[Run] = []
-    try:
-        _repeat(job, root, n_jobs, runs)
-    except KeyboardInterrupt:  # a restart has no point yet: the earlier ones stay
-        if not runs:
-            raise
-        job.interrupted = True
-    return runs
-
-
-def _repeat(job: _Job, root: np.random.SeedSequence, n_jobs: int, runs: list[Run]) -> None:
-    while not runs or (job.endless and not job.over(len(runs))):
-        first = len(runs)
-        if n_jobs == 1 or job.restarts == 1:
-            for i in range(job.restarts):
-                if runs and job.over(first + i):
-                    break
-                runs.append(job.one(first + i, root.spawn(1)[0]))
-        else:
-            runs.extend(_threaded(job, root, first, n_jobs))
-        proved = job.solver.certificate(job.problem, runs[-1]) is not None
-        if proved or (job.endless and runs[-1].status is not Status.CONVERGED):
-            return
-
-
-def _threaded(job: _Job, root: np.random.SeedSequence, first: int, n_jobs: int) -> list[Run]:
-    from joblib import Parallel, delayed
-
-    done: dict[int, Run] = {}
-    errors: list[BaseException] = []
-    busy = threading.Semaphore(0)
-
-    def tasks() -> Iterator[Any]:  # drawn as workers come free, each with the seed of its place
-        for i in range(job.restarts):
-            if i > 0 and job.over(first + i):
-                return
-            yield delayed(work)(i, root.spawn(1)[0])
-
-    def work(i: int, seed: np.random.SeedSequence) -> None:
-        try:
-            if i == 0 or not job.over(first + i):
-                done[i] = job.one(first + i, seed)
-        except BaseException as e:  # carried over to the caller's thread below
-            errors.append(e)
-            job.budget.stop.set()
-        finally:
-            busy.release()
-
-    try:
-        Parallel(n_jobs=n_jobs, backend="threading", batch_size=1)(tasks())
-    except KeyboardInterrupt:
-        job.budget.stop.set()
-        busy.acquire(timeout=10.0)  # one worker at least hands in its best before we go on
-        time.sleep(0.3)
-        if not done:
-            raise
-    if errors:
-        raise errors[0]
-    return [done[i] for i in sorted(done)]
 
 
 @dataclass(frozen=True)

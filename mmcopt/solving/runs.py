@@ -17,6 +17,7 @@ from mmcopt.solving.solver import Progress, Solver
 
 if TYPE_CHECKING:
     from mmcopt.solving.checkpoints import Keeper
+    from mmcopt.solving.executors import Signal
 
 
 @dataclass
@@ -25,7 +26,7 @@ class Budget:
 
     max_iter: float = math.inf
     deadline: float = math.inf
-    stop: threading.Event = field(default_factory=threading.Event)
+    stop: Signal = field(default_factory=threading.Event)
 
     def within(self, max_iter: float, time_limit: float = math.inf) -> Budget:
         """A budget of at most ``max_iter`` steps and as many seconds under the same signal."""

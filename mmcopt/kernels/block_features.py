@@ -1,0 +1,194 @@
+"""Features of rows in blocks: made of some rows at a time, and summed up where the rows are.
+
+A tile of a block becomes `Features` like those of rows in memory, with the mean and the scale of
+all rows, so whatever works on features works on a tile. What comes back are sums.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mmcopt.checks import data_matrix, is_sparse, read_only
+from mmcopt.errors import DataError
+from mmcopt.kernels.features import Features
+from mmcopt.linalg import UNIT
+from mmcopt.types import Floats, RowBlocks
+
+TILE = 2.0**18  # numbers of a tile, which stays in the cache
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """How rows become features: by numbers that are the same for all of them."""
+
+    owner: str
+    mean: Floats
+    rest: Floats
+    scale: float = 1.0
+    bias: float = 0.0
+
+    def features(self, X: Any) -> Features:
+        """Features of some rows."""
+        made = Features.__new__(Features)
+        made.owner, made.sparse = self.owner, is_sparse(X)
+        made.n, made.d = int(X.shape[0]), int(X.shape[1])
+        made.mean, made.rest, made.scale = self.mean, self.rest, self.scale
+        if made.sparse:
+            made.X = X.astype(np.float64)
+        else:
+            made.X = np.subtract(X, self.mean, dtype=np.float64, order="C")
+            if self.rest.any():
+                made.X -= self.rest
+            if self.scale != 1.0:
+                made.X *= self.scale
+        made.bias = self.bias
+        if self.bias:
+            made._append(self.bias)
+        made.shift = made.scale * made.mean
+        if not made.sparse:
+            made.X = read_only(made.X)
+        return made
+
+    def tiles(self, X: Any) -> Any:
+        """The rows of a block, some at a time."""
+        step = max(1, int(TILE / max(1, X.shape[1])))
+        return (slice(s, s + step) for s in range(0, X.shape[0], step))
+
+
+def _moments(part: Features) -> tuple[Any, ...]:
+    """Sums of rows and of their squares, of features not yet scaled."""
+    if part.sparse:
+        return np.asarray(part.X.sum(axis=0)).ravel(), float(part.X.multiply(part.X).sum())
+    return part.X.sum(axis=0), float(np.vdot(part.X, part.X))
+
+
+def _checked(part: Features) -> tuple[Any, ...]:
+    """Sums of rows that are numbers; others are refused, as in memory."""
+    data_matrix(part.X, owner=part.owner)
+    return (_moments(part)[0], int(part.sparse))
+
+
+def _summed(X: Any, scaling: Scaling, work: Callable[..., tuple[Any, ...]],
+            args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The sums of a block."""
+    return _added([work(scaling.features(X[rows]), *args) for rows in scaling.tiles(X)])
+
+
+def _added(answers: list[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """Sums in the order of the rows, whoever was first."""
+    return tuple(functools.reduce(lambda a, b: a + b, parts)
+                 for parts in zip(*answers, strict=True))
+
+
+def _listed(X: Any, *own: Any) -> list[Any]:
+    """What comes of each tile of a block."""
+    *own, scaling, work, args = own
+    return [work(scaling.features(X[rows]), *(a[rows] for a in own), *args)
+            for rows in scaling.tiles(X)]
+
+
+@dataclass(frozen=True, eq=False)
+class BlockScores:
+    """The scores of all rows at W, which nobody holds: they are made again where they are used."""
+
+    W: Floats
+
+
+class BlockFeatures(Features):
+    """Features of rows in blocks, of which only sums are known here."""
+
+    blocked = True
+
+    def __init__(self, X: RowBlocks, *, center: bool, normalize: bool, owner: str,
+                 bias: float = 0.0) -> None:
+        self.owner, self.blocks = owner, X
+        self.n, self.d = X.shape
+        self.X: Any = X
+        zero = np.zeros(self.d)
+        self.scaling = Scaling(owner, zero, zero)
+        sums, sparse = self.total_of(_checked)
+        self.sparse = bool(sparse)
+        self.mean, self.rest, self.scale = zero, zero, 1.0
+        if center:
+            self.mean = sums / self.n
+        self.scaling = Scaling(owner, zero if self.sparse else self.mean, zero)
+        if normalize or center:
+            sums, square = self.total_of(_moments)
+            square /= self.n
+            raw = square + (0.0 if self.sparse else float(self.mean @ self.mean))
+            if self.sparse:
+                square -= float(self.mean @ self.mean)
+            elif center:
+                self.rest = sums / self.n
+                square -= float(self.rest @ self.rest)
+            rounding = 8 * UNIT * raw * (self.n if self.sparse else UNIT * self.n**2)
+            if normalize and not square > rounding:
+                raise DataError(f"{owner}: all samples are equal to rounding, so there is nothing "
+                                "to normalise and nothing to cluster; check for constant columns.")
+            self.scale = 1.0 / np.sqrt(square) if normalize else 1.0
+        self.scaling = Scaling(owner, self.mean, self.rest, self.scale, bias)
+        self.bias = bias
+        if bias:
+            self.d, self.mean = self.d + 1, np.append(self.mean, 0.0)
+            self.rest = np.append(self.rest, 0.0)
+        self.shift = self.scale * self.mean
+
+    def total_of(self, work: Callable[..., tuple[Any, ...]], *args: Any) -> tuple[Any, ...]:
+        return _added(list(self.blocks.each(_summed, self.scaling, work, args)))
+
+    def gathered(self, work: Callable[..., Any], *args: Any, along: Any = None) -> list[Any]:
+        return [answer for block in self.blocks.each(_listed, self.scaling, work, args, along=along)
+                for answer in block]
+
+    @property
+    def rows(self) -> Floats | None:
+        return None
+
+    def scores(self, W: Floats) -> Any:
+        """What stands for the scores at W."""
+        return BlockScores(np.array(W, dtype=np.float64))
+
+    def sums(self, A: Floats, rows: Any = slice(None)) -> Floats:
+        raise self._refusal()
+
+    @functools.cached_property
+    def lengths(self) -> Floats:
+        """The length of each column, or more: what rounding of its sums is relative to."""
+        return np.asarray(np.sqrt(self.total_of(_squares)[0]))
+
+    @functools.cached_property
+    def longest(self) -> float:
+        """The squared length of the longest row, or more."""
+        return float(max(self.gathered(_longest)))
+
+    @property
+    def products(self) -> Floats:  # type: ignore[override]
+        raise self._refusal()
+
+    def total(self) -> Floats:
+        return np.asarray(self.total_of(_total)[0])
+
+    def dense(self) -> Floats:
+        raise self._refusal()
+
+    def _refusal(self) -> DataError:
+        return DataError(f"{self.owner}: this needs all {self.n} rows in memory, and they come in "
+                         "blocks; CuttingPlane from init='random', predict and verify do not. "
+                         "np.asarray(X) reads them all, if they fit.")
+
+
+def _squares(part: Features) -> tuple[Any, ...]:
+    return (part.lengths**2,)
+
+
+def _longest(part: Features) -> float:
+    return part.longest
+
+
+def _total(part: Features) -> tuple[Any, ...]:
+    return (part.total(),)

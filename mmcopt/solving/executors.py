@@ -1,0 +1,443 @@
+"""Where independent work is done: threads, processes, or somebody else's executor or cluster.
+
+A `Team` takes tasks that do not know of each other, hands each to a worker as one comes free, and
+takes the answers in. It schedules nothing itself: that is for `concurrent.futures`, loky and Dask.
+What all tasks share is pickled once and goes to each worker process once. A task whose worker died
+is done again; a task must therefore depend on nothing but itself and what is shared.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ThreadPoolExecutor,
+    wait,
+)
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from mmcopt.errors import BackendError, ParameterError
+
+NAMES = ("threads", "processes")
+TRIES = 5  # workers that may die of one task
+PATIENCE = 10.0  # seconds that tasks under way have to hand in their best after Ctrl-C
+LOOK = 0.1  # seconds between two looks at a stop signal that is not in this process
+IDLE = 30.0  # seconds after which processes without work end
+Work = Callable[[Any, Any], Any]  # of what is shared and of a task
+
+
+class Signal(Protocol):
+    """What a task looks at to see whether it must stop: a `threading.Event`, or like one."""
+
+    def is_set(self) -> bool:
+        """Whether it must."""
+
+    def set(self) -> None:
+        """Tell all who look at it."""
+
+
+class LostError(BackendError):
+    """The workers are gone, and what they had not handed in with them."""
+
+
+def check_executor(owner: str, executor: Any) -> None:
+    """Refuse what is no place to work."""
+    if executor is None or executor in NAMES if isinstance(executor, str | None) else \
+            isinstance(executor, Executor) or _is_client(executor):
+        return
+    raise ParameterError(f"{owner}: executor must be None, 'threads', 'processes', a "
+                         "concurrent.futures.Executor or a dask.distributed.Client; got "
+                         f"{executor!r}.")
+
+
+def is_here(executor: Any) -> bool:
+    """Whether an executor works in this process."""
+    return isinstance(executor, ThreadPoolExecutor) or \
+        (isinstance(executor, str) and executor == "threads")
+
+
+def _is_client(executor: Any) -> bool:
+    """Whether it is a client of dask.distributed, without importing that."""
+    return any(c.__module__.partition(".")[0] == "distributed" and c.__name__ == "Client"
+               for c in type(executor).__mro__)
+
+
+@contextmanager
+def team(executor: Any, count: int | None, most: int) -> Iterator[Team]:
+    """The workers of an executor, ``count`` of them or as many as it has, and no more than tasks.
+
+    What was made for it ends with it, but for our own processes, which wait a while for more.
+    """
+    if isinstance(executor, str) and executor == "threads":
+        wanted = _limited(count, cores(), most)
+        stop = threading.Event()
+        with ThreadPoolExecutor(wanted) as pool:
+            yield Team(pool, wanted, stop, here=True)
+    elif isinstance(executor, ThreadPoolExecutor):
+        own = getattr(executor, "_max_workers", 1)
+        yield Team(executor, _limited(count, own, most), threading.Event(), here=True)
+    elif isinstance(executor, str):
+        with FileSignal.made() as stop_file:
+            wanted = _limited(count, cores(), most)
+            yield _Processes(_pool(wanted), wanted, stop_file)
+    elif isinstance(executor, Executor):
+        own = getattr(executor, "_max_workers", None) or cores()
+        with FileSignal.made() as stop_file:
+            yield Team(executor, _limited(count, own, most), stop_file)
+    else:
+        with _Cluster.of(executor, count, most) as cluster:
+            yield cluster
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") \
+        else os.cpu_count() or 1
+
+
+def _limited(count: int | None, own: int, most: int) -> int:
+    return max(1, min(own if count is None or count < 0 else count, most))
+
+
+# ---------------------------------------------------------------- in the worker
+
+_MISSING = "what is shared is not here"
+_held: dict[str, Any] = {}  # what the tasks of one call share; the last call's only
+_holding = threading.Lock()
+
+
+def _done(key: str, shared: Any, work: Work, task: Any) -> Any:
+    """Do a task in a worker process; the answer, pickled, or `_MISSING`."""
+    import cloudpickle
+
+    with _holding:
+        if key not in _held:
+            if shared is None:
+                return _MISSING
+            _held.clear()
+            _held[key] = cloudpickle.loads(shared)
+        held = _held[key]
+    return cloudpickle.dumps(work(held, task))
+
+
+def _begin() -> None:
+    """Leave Ctrl-C to the process that gave the work: it tells us."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+# ---------------------------------------------------------------- signals
+
+
+@dataclass
+class FileSignal:
+    """A stop signal for other processes of this machine: a file that is there once it is set."""
+
+    path: str
+    looked: float = 0.0
+    known: bool = False
+
+    @classmethod
+    @contextmanager
+    def made(cls) -> Iterator[FileSignal]:
+        """A new one, gone in the end."""
+        folder = tempfile.mkdtemp(prefix="mmcopt-")
+        path = pathlib.Path(folder, "stop")
+        try:
+            yield cls(str(path))
+        finally:
+            path.unlink(missing_ok=True)
+            os.rmdir(folder)
+
+    def is_set(self) -> bool:
+        """Whether the file is there, as of a moment ago."""
+        if not self.known and time.monotonic() - self.looked > LOOK:
+            self.known, self.looked = os.path.exists(self.path), time.monotonic()
+        return self.known
+
+    def set(self) -> None:
+        """Make the file."""
+        self.known = True
+        with contextlib.suppress(OSError):  # on another machine, or when all is over
+            pathlib.Path(self.path).touch()
+
+
+@dataclass
+class ClusterSignal:
+    """A stop signal for the workers of a cluster, kept by its scheduler."""
+
+    name: str
+    looked: float = 0.0
+    known: bool = False
+
+    def is_set(self) -> bool:
+        """Whether the scheduler says so, as of a moment ago."""
+        if not self.known and time.monotonic() - self.looked > LOOK:
+            self.known, self.looked = self._asked(lambda event: event.is_set()), time.monotonic()
+        return self.known
+
+    def set(self) -> None:
+        """Tell the scheduler."""
+        self.known = True
+        self._asked(lambda event: event.set())
+
+    def _asked(self, what: Callable[[Any], Any]) -> bool:
+        from distributed import Event
+
+        try:
+            return bool(what(Event(self.name)))
+        except Exception:  # no answer: the scheduler is gone, and who needs to know finds out
+            return False
+
+
+# ---------------------------------------------------------------- teams
+
+
+@dataclass
+class Team:
+    """Workers of a `concurrent.futures.Executor`, ``count`` of them.
+
+    ``here``: they are threads of this process, which share everything anyway. ``stop`` is what
+    tasks look at.
+    """
+
+    pool: Any
+    count: int
+    stop: Any
+    here: bool = False
+
+    def each(self, work: Work, shared: Any, tasks: Iterable[Any],
+             take: Callable[[Any, Any], None]) -> BaseException | None:
+        """Do all tasks, drawn as workers come free, and give each with its answer to ``take``.
+
+        After Ctrl-C, and when the workers are lost, no more are drawn; those under way have a
+        moment to hand in what they have, and what ended it is returned. Errors of tasks are raised.
+        """
+        self._share(shared)
+        drawn, waiting = iter(tasks), _Waiting()
+        ended: BaseException | None = None
+        while True:
+            try:
+                self._draw(work, drawn if ended is None else iter(()), waiting)
+                if not waiting.futures:
+                    break
+                if ended is not None and time.monotonic() > waiting.give_up:
+                    break
+                done = wait(waiting.futures, 0.2, FIRST_COMPLETED).done
+                for future in done:
+                    self._taken(future, waiting, take)
+            except (KeyboardInterrupt, LostError) as e:
+                if ended is not None:  # Ctrl-C again: now
+                    break
+                ended = e
+                waiting.close(0.0 if isinstance(e, LostError) else PATIENCE)
+                self.stop.set()
+            except BaseException:
+                self.stop.set()
+                waiting.close(PATIENCE)
+                wait(waiting.futures, PATIENCE)
+                raise
+        waiting.close(0.0)
+        return ended
+
+    def _draw(self, work: Work, drawn: Iterator[Any], waiting: _Waiting) -> None:
+        """Give work to those who have none."""
+        while len(waiting.futures) < self.count:
+            again = waiting.again.pop() if waiting.again else None
+            if again is None:
+                task = next(drawn, _MISSING)
+                if task is _MISSING:
+                    return
+                again = _Try(task)
+            try:
+                waiting.futures[self._submit(work, again)] = again
+            except (BrokenExecutor, RuntimeError) as e:  # it broke, or was shut down, meanwhile
+                self._mend(e, again, waiting)
+
+    def _taken(self, future: Future[Any], waiting: _Waiting,
+               take: Callable[[Any, Any], None]) -> None:
+        """Take an answer in, or have the task done again."""
+        tried = waiting.futures.pop(future)
+        try:
+            answer = future.result()
+        except (BrokenExecutor, CancelledError) as e:
+            self._mend(e, tried, waiting)
+            return
+        if not self.here:
+            if isinstance(answer, str):  # that worker is new
+                tried.whole = True
+                waiting.again.append(tried)
+                return
+            import cloudpickle
+
+            answer = cloudpickle.loads(answer)
+        take(tried.task, answer)
+
+    def _share(self, shared: Any) -> None:
+        """Make ready what all tasks share."""
+        self.shared, self.key = shared, uuid.uuid4().hex
+        if not self.here:
+            self.shared = pickled(shared)
+
+    def _submit(self, work: Work, tried: _Try) -> Any:
+        """Hand a task to a worker."""
+        tried.pool = self.pool
+        if self.here:
+            return self.pool.submit(work, self.shared, tried.task)
+        return self.pool.submit(_done, self.key, self.shared if tried.whole else None, work,
+                                tried.task)
+
+    def _mend(self, error: BaseException, tried: _Try, waiting: _Waiting) -> None:
+        """Get new workers where some are gone, or say that there are none."""
+        raise LostError(f"the {type(self.pool).__name__} has lost its workers "
+                        f"({_words(error)}); executor='processes' starts new ones.") from error
+
+    def _counted(self, error: BaseException, tried: _Try, waiting: _Waiting) -> None:
+        """Have a task done again, unless it has cost too many workers."""
+        tried.lost += 1
+        if tried.lost >= TRIES:
+            raise BackendError(
+                f"workers died one after another of the same task, perhaps for lack of "
+                f"memory ({_words(error)}); use fewer of them, or a smaller problem.") from error
+        tried.whole = False
+        waiting.again.append(tried)
+
+
+@dataclass
+class _Try:
+    """A task, and what has become of it so far."""
+
+    task: Any
+    whole: bool = False  # whether what is shared goes along
+    lost: int = 0  # workers
+    pool: Any = None  # that has it
+
+
+class _Waiting:
+    """What is under way, and what is to be done again."""
+
+    def __init__(self) -> None:
+        self.futures: dict[Any, _Try] = {}
+        self.again: list[_Try] = []
+        self.give_up = 0.0
+
+    def close(self, patience: float) -> None:
+        """Begin no more; those at work have some seconds to end."""
+        self.again.clear()
+        self.give_up = time.monotonic() + patience
+        if patience == 0.0:
+            for future in self.futures:
+                future.cancel()
+
+
+def pickled(shared: Any) -> bytes:
+    """What all tasks share, on its way to other processes; a sentence where it cannot go."""
+    import cloudpickle
+
+    try:
+        return bytes(cloudpickle.dumps(shared, protocol=5))
+    except Exception as e:
+        raise ParameterError("what is solved cannot be sent to other processes "
+                             f"({_words(e)}); use executor='threads'.") from e
+
+
+def _words(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:200]}" if text else type(error).__name__
+
+
+# ---------------------------------------------------------------- our own processes
+
+_pools: dict[int, Any] = {}  # by the number of workers; they wait a while for more work
+
+
+def _pool(count: int) -> Any:
+    """Processes of our own, the last ones where they are still good."""
+    from loky.process_executor import ProcessPoolExecutor
+
+    if count not in _pools:
+        _pools[count] = ProcessPoolExecutor(count, timeout=IDLE, initializer=_begin)
+    return _pools[count]
+
+
+class _Processes(Team):
+    """Processes of our own: where one dies, all are begun anew."""
+
+    def _mend(self, error: BaseException, tried: _Try, waiting: _Waiting) -> None:
+        if tried.pool is self.pool:  # the first of its tasks to come back
+            del _pools[self.count]
+            self.pool.shutdown(wait=False, kill_workers=True)
+            self.pool = _pool(self.count)
+        self._counted(error, tried, waiting)
+
+
+# ---------------------------------------------------------------- a cluster
+
+
+class _Cluster(Team):
+    """Workers of a cluster, by the client of dask.distributed."""
+
+    @classmethod
+    @contextmanager
+    def of(cls, client: Any, count: int | None, most: int) -> Iterator[_Cluster]:
+        """Those of a client that is at work."""
+        if getattr(client, "asynchronous", False):
+            raise ParameterError("executor: the Client must not be asynchronous.")
+        try:
+            there = sum(client.nthreads().values())
+        except Exception as e:
+            raise LostError(f"the scheduler of {client!r} does not answer ({_words(e)}).") from e
+        made = cls(client.get_executor(pure=False), _limited(count, max(1, there), most),
+                   ClusterSignal(f"mmcopt-{uuid.uuid4().hex}"))
+        made.client = client
+        yield made
+
+    client: Any = None
+
+    def _share(self, shared: Any) -> None:
+        super()._share(shared)
+        self.blob, self.shared = self.shared, None
+        self._scatter()
+
+    def _scatter(self) -> None:
+        """Lay what is shared out on the cluster, once for all tasks."""
+        try:
+            self.shared = self.client.scatter([self.blob], broadcast=True)[0]
+        except Exception as e:
+            raise LostError(f"the cluster took no data ({_words(e)}).") from e
+
+    def _submit(self, work: Work, tried: _Try) -> Any:
+        tried.whole = True  # where it is there already, it does not travel
+        return super()._submit(work, tried)
+
+    def _taken(self, future: Future[Any], waiting: _Waiting,
+               take: Callable[[Any, Any], None]) -> None:
+        tried = waiting.futures[future]
+        error = future.exception() if not future.cancelled() else CancelledError()
+        if type(error).__module__.partition(".")[0] == "distributed":
+            del waiting.futures[future]
+            self._mend(error or CancelledError(), tried, waiting)
+            return
+        super()._taken(future, waiting, take)
+
+    def _mend(self, error: BaseException, tried: _Try, waiting: _Waiting) -> None:
+        if self.client.status != "running":
+            raise LostError(f"the scheduler at {getattr(self.client.scheduler, 'address', '?')} "
+                            f"is gone ({_words(error)}).") from error
+        tried.lost += TRIES * (type(error).__name__ == "KilledWorker")  # Dask has tried already
+        self._counted(error, tried, waiting)
+        self._scatter()

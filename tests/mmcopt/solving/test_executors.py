@@ -1,0 +1,269 @@
+"""Restarts, comparisons and grids elsewhere: the same bytes, whatever happens to the workers."""
+
+import os
+import pathlib
+import signal
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import cloudpickle
+import numpy as np
+import pytest
+
+import mmcopt as mm
+from mmcopt.comparing import Watch
+from mmcopt.errors import BackendError, ParameterError
+from mmcopt.formulations import CPM3C, LeastSquares
+from mmcopt.kernels import Gaussian
+from mmcopt.modeling.result import Status
+from mmcopt.solvers import BranchAndBound, CuttingPlane, Shaking, Tabu
+from mmcopt.solving import executors
+from mmcopt.solving.executors import FileSignal, LostError, Team, team
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import this file
+
+X = np.random.default_rng(0).standard_normal((60, 4)) + 2.0 * (np.arange(60).reshape(-1, 1) % 2)
+LABELS = LeastSquares(X, kernel=Gaussian(width=0.5), lam=0.1)
+OPTIONS = {"seed": 3, "restarts": 4, "max_iter": 30}
+
+
+@pytest.fixture(scope="module", params=["threads", "pool of threads", "processes", "executor"])
+def executor(request):
+    """Every kind of place to work at; our own processes pass for somebody else's, too."""
+    if request.param == "pool of threads":
+        with ThreadPoolExecutor(2) as pool:
+            yield pool
+    else:
+        yield executors._pool(2) if request.param == "executor" else request.param
+
+
+@pytest.fixture(autouse=True)
+def _two_workers(monkeypatch):
+    monkeypatch.setattr(executors, "cores", lambda: 2)
+
+
+def columns(result):
+    history = result.history.to_dict()
+    return {name: values.tobytes() for name, values in history.items() if name != "seconds"}
+
+
+@pytest.mark.parametrize(("problem", "solver"), [
+    (LABELS, Tabu()), (CPM3C(X, 2), CuttingPlane()), (LABELS.replace(X=X[:9]), BranchAndBound())],
+    ids=["Tabu", "CuttingPlane", "BranchAndBound"])
+def test_same_seed_same_bytes(executor, problem, solver):
+    alone = mm.solve(problem, solver, **OPTIONS)
+    result = mm.solve(problem, solver, executor=executor, **OPTIONS)
+    assert result.point.tobytes() == alone.point.tobytes()
+    assert columns(result) == columns(alone)
+    assert (result.objective, result.lower_bound, result.status) \
+        == (alone.objective, alone.lower_bound, alone.status)
+    assert result.verify()
+
+
+def test_a_comparison_is_the_same_but_for_its_seconds(executor):
+    args = ([LABELS, CPM3C(X, 2)], ["Tabu", "CuttingPlane"])
+    options = {"seeds": 2, "max_iter": 20, "y": np.arange(60) % 2}
+
+    class Steps(Watch):
+        heard = 0
+
+        def stepped(self, problem, solver, seed, row):
+            self.heard += 1
+
+    watch = Steps()
+    alone = mm.compare(*args, **options)
+    shared = mm.compare(*args, executor=executor, progress=watch, **options)
+    timed = ("prepare", "seconds", "time_to_best")
+    assert [{k: v for k, v in row.items() if k not in timed} for row in shared.rows] \
+        == [{k: v for k, v in row.items() if k not in timed} for row in alone.rows]
+    assert watch.heard == sum(len(r.history) for r in shared.results)
+    assert all(r.verify() for r in shared.results)
+
+
+def test_a_grid_is_the_same(executor):
+    options = {"widths": (0.3, 1.0), "lams": (0.1, 1.0), "members": 2}
+    alone = mm.selection.grid(X, 2, **options)
+    shared = mm.selection.grid(X, 2, executor=executor, **options)
+    assert shared.widths == alone.widths and (shared.scores == alone.scores).all()
+    for a, b in zip(alone.results, shared.results, strict=True):
+        assert (a.labels == b.labels).all() and a.formulation.fingerprint \
+            == b.formulation.fingerprint
+
+
+# ---------------------------------------------------------------- what may happen
+
+
+def test_rows_of_other_processes_are_heard_and_may_stop_it():
+    rows = []
+    result = mm.solve(LABELS, Tabu(), executor="processes", callback=lambda row: rows.append(row),
+                      **OPTIONS)
+    assert len(rows) == len(result.history) and {row["restart"] for row in rows} == {0, 1, 2, 3}
+    stopped = mm.solve(LABELS, Tabu(), executor="processes", callback=lambda row: True,
+                       seed=3, restarts=50, max_iter=30)
+    assert stopped.status is Status.INTERRUPTED or len(set(stopped.history["restart"])) < 50
+
+
+@pytest.mark.parametrize("where", ["threads", "processes"])
+def test_ctrl_c_gives_the_best_so_far(where):
+    """The callback is where the signal comes: in this process, once a restart has been handed in.
+    """
+    def interrupt(row):
+        if where == "processes" or row["restart"] == 1:
+            raise KeyboardInterrupt
+
+    result = mm.solve(LABELS, Tabu(), executor=where, callback=interrupt, seed=3, restarts=40)
+    assert result.status is Status.INTERRUPTED and result.verify()
+    assert len(set(result.history["restart"])) < 40
+
+
+def _dies_once(folder, task):
+    """Kill this worker the first time that task 1 is done."""
+    mark = pathlib.Path(folder, "died")
+    if task == 1 and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return 10 * task
+
+
+def _dies(shared, task):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _fails(shared, task):
+    if task == 1:
+        raise BackendError("task 1 cannot be done")
+    return task
+
+
+def test_work_of_a_worker_that_died_is_done_again(tmp_path):
+    got = {}
+    with team("processes", 2, 9) as workers:
+        assert workers.each(_dies_once, str(tmp_path), range(6), got.__setitem__) is None
+    assert (tmp_path / "died").exists()
+    assert got == {i: 10 * i for i in range(6)}
+
+
+def test_a_task_that_kills_every_worker_is_given_up(monkeypatch):
+    monkeypatch.setattr(executors, "TRIES", 2)
+    with team("processes", 1, 2) as workers, \
+            pytest.raises(BackendError, match="for lack of memory .* use fewer of them"):
+        workers.each(_dies, None, [0], lambda task, answer: None)
+
+
+def test_somebody_elses_executor_that_broke_gives_what_was_done():
+    """A pool that is shut down takes no more work."""
+    pool = ThreadPoolExecutor(1)
+    got = []
+
+    def take(task, answer):
+        got.append(answer)
+        pool.shutdown(wait=False)
+
+    ended = Team(pool, 1, threading.Event(), here=True).each(_fails, None, [0, 2, 3], take)
+    assert isinstance(ended, LostError) and got == [0]
+    with pytest.raises(LostError, match="has lost its workers .*executor='processes' starts new"):
+        mm.solve(LABELS, Tabu(), executor=pool, **OPTIONS)
+
+
+@pytest.mark.parametrize("where", ["threads", "processes"])
+def test_an_error_of_a_task_is_raised_here(where):
+    with team(where, 2, 9) as workers, pytest.raises(BackendError, match="task 1 cannot be done"):
+        workers.each(_fails, None, range(9), lambda task, answer: None)
+
+
+def test_what_is_shared_is_sent_to_each_worker_once(monkeypatch):
+    sent = []
+    submit = Team._submit
+
+    def watched(self, work, tried):
+        sent.append(tried.whole)
+        return submit(self, work, tried)
+
+    monkeypatch.setattr(Team, "_submit", watched)
+    with team("processes", 2, 20) as workers:
+        workers.each(_dies_once, "/", [0] * 20, lambda task, answer: None)
+    assert 1 <= sum(sent) <= 2 and len(sent) >= 20  # `whole`: with what is shared
+
+
+def test_a_signal_in_a_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(executors, "LOOK", 0.0)
+    with FileSignal.made() as here:
+        there = FileSignal(here.path)
+        assert not here.is_set() and not there.is_set()
+        here.set()
+        assert there.is_set()
+    assert not pathlib.Path(here.path).parent.exists()
+
+
+def test_restarts_that_ended_elsewhere_are_kept_in_a_checkpoint(tmp_path):
+    path = tmp_path / "run.ckpt"
+    first = mm.solve(LABELS, Shaking(), seed=3, restarts=2, executor="processes", checkpoint=path)
+    again = mm.solve(LABELS, Shaking(), seed=3, restarts=4, executor="processes", checkpoint=path)
+    alone = mm.solve(LABELS, Shaking(), seed=3, restarts=4)
+    assert again.point.tobytes() == alone.point.tobytes()
+    seconds = {name: [row["seconds"] for row in r.history.rows() if row["restart"] < 2]
+               for name, r in (("first", first), ("again", again))}
+    assert seconds["first"] == seconds["again"]  # taken from the file, not done again
+
+
+# ---------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize("call", [
+    lambda e: mm.solve(LABELS, executor=e), lambda e: mm.compare(LABELS, "Tabu", seeds=1,
+                                                                 executor=e),
+    lambda e: mm.selection.grid(X, 2, executor=e)], ids=["solve", "compare", "grid"])
+@pytest.mark.parametrize("given", ["gpu", 2, object])
+def test_what_is_no_place_to_work_is_refused(call, given):
+    with pytest.raises(ParameterError, match="executor must be None, 'threads', 'processes', a "
+                       r"concurrent\.futures\.Executor or a dask\.distributed\.Client; got"):
+        call(given)
+
+
+def test_a_comparison_elsewhere_keeps_no_checkpoint(tmp_path):
+    with pytest.raises(ParameterError, match="leave it out, or use executor='threads'"):
+        mm.compare(LABELS, "Tabu", seeds=1, executor="processes", checkpoint=tmp_path / "c")
+
+
+def test_what_cannot_be_sent_is_refused_in_a_sentence():
+    with pytest.raises(ParameterError, match="cannot be sent to other processes .*'threads'"):
+        executors.pickled(threading.Lock())
+
+
+# ---------------------------------------------------------------- long
+
+
+@pytest.mark.slow
+def test_twenty_kills_at_random_moments_change_nothing():
+    options = {"seed": 1, "restarts": 6, "max_iter": 300}
+    solver = Tabu(length=1000.0)
+    alone = mm.solve(LABELS, solver, **options)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        mm.solve(LABELS, Tabu(), seed=0, restarts=2, executor="processes")  # workers are up
+
+        def kill(after=rng.uniform(0.0, 0.4)):
+            time.sleep(after)
+            for pid in list(executors._pools[2]._processes)[:1]:
+                os.kill(pid, signal.SIGKILL)
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        result = mm.solve(LABELS, solver, executor="processes", **options)
+        killer.join()
+        assert result.point.tobytes() == alone.point.tobytes()
+
+
+@pytest.mark.slow
+def test_twenty_interrupts_at_random_moments_give_the_best_so_far():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        mm.solve(LABELS, Tabu(), seed=0, restarts=2, executor="processes")  # workers are up
+        timer = threading.Timer(rng.uniform(0.1, 0.5),
+                                lambda: os.kill(os.getpid(), signal.SIGINT))
+        timer.start()
+        result = mm.solve(LABELS, Tabu(), executor="processes", seed=1, restarts=10**6)
+        timer.join()
+        assert result.status is Status.INTERRUPTED and result.verify()

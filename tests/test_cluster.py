@@ -1,0 +1,114 @@
+"""Work on a Dask cluster of two worker processes: as here, whatever happens to the workers."""
+
+import logging
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import mmcopt as mm
+from mmcopt.cli import main
+from mmcopt.errors import MMCWarning
+from mmcopt.formulations import LeastSquares
+from mmcopt.kernels import Gaussian
+from mmcopt.modeling.result import Status
+from mmcopt.solvers import Tabu
+
+distributed = pytest.importorskip("distributed")
+X = np.random.default_rng(0).standard_normal((60, 4)) + 2.0 * (np.arange(60).reshape(-1, 1) % 2)
+PROBLEM = LeastSquares(X, kernel=Gaussian(width=0.5), lam=0.1)
+OPTIONS = {"seed": 3, "restarts": 6, "max_iter": 30}
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+
+
+def made():
+    """A cluster whose workers say nothing of their end."""
+    return distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True,
+                                    dashboard_address=None, silence_logs=logging.CRITICAL)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with made() as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def client(cluster):
+    with distributed.Client(cluster, set_as_default=False) as client:
+        yield client
+
+
+def kill_one(cluster):
+    os.kill(next(iter(cluster.workers.values())).pid, signal.SIGKILL)
+
+
+def test_same_seed_same_bytes(client):
+    alone = mm.solve(PROBLEM, Tabu(), **OPTIONS)
+    result = mm.solve(PROBLEM, Tabu(), executor=client, **OPTIONS)
+    assert result.point.tobytes() == alone.point.tobytes() and result.verify()
+    assert result.history["objective"].tobytes() == alone.history["objective"].tobytes()
+    table = mm.compare(PROBLEM, "Tabu", seeds=3, max_iter=5, executor=client)
+    assert [row["objective"] for row in table.rows] \
+        == [row["objective"] for row in mm.compare(PROBLEM, "Tabu", seeds=3, max_iter=5).rows]
+
+
+def test_ctrl_c_gives_the_best_so_far_of_restarts_that_never_end(client):
+    endless = {"seed": 1, "restarts": 4, "time_limit": 60.0}
+    timer = threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    result = mm.solve(PROBLEM, Tabu(length=1e4), executor=client, **endless)
+    timer.join()
+    assert result.status is Status.INTERRUPTED and result.verify()
+
+
+def test_a_killed_worker_changes_nothing(cluster, client):
+    alone = mm.solve(PROBLEM, Tabu(length=2000.0), **OPTIONS)
+    threading.Timer(0.3, kill_one, [cluster]).start()
+    result = mm.solve(PROBLEM, Tabu(length=2000.0), executor=client, **OPTIONS)
+    assert result.point.tobytes() == alone.point.tobytes()
+
+
+def test_the_command_line_works_on_a_scheduler(cluster, capsys):
+    args = ["solve", "iris", "--solver", "tabu", "--restarts", "2", "--json", "--seed", "1"]
+    answers = []
+    for more in ([], ["--executor", cluster.scheduler_address]):
+        assert main([*args, *more]) == 0
+        answers.append(capsys.readouterr().out.split('"objective"')[1].split(",")[0])
+    assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize(("word", "says"), [
+    ("gpu", "--executor must be threads, processes, or the address of a scheduler such as tcp"),
+    pytest.param("tcp://127.0.0.1:9", "no scheduler answers at tcp://127.0.0.1:9",
+                 marks=pytest.mark.slow)])
+def test_the_command_line_refuses_what_is_no_place(word, says, capsys):
+    assert main(["solve", "iris", "--executor", word]) in (1, 2)
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_goes_leaves_the_best_so_far():
+    with made() as cluster, distributed.Client(cluster, set_as_default=False) as client:
+        gone = threading.Thread(target=lambda: (time.sleep(2.0), cluster.close()))
+        gone.start()
+        with pytest.warns(MMCWarning, match="restarts that were done"):
+            result = mm.solve(PROBLEM, Tabu(), executor=client, seed=0, restarts=10**5)
+        gone.join()
+        assert result.status is Status.INTERRUPTED and result.verify()
+
+
+@pytest.mark.slow
+def test_twenty_kills_at_random_moments_change_nothing(cluster, client):
+    solver, rng = Tabu(length=2000.0), np.random.default_rng(0)
+    alone = mm.solve(PROBLEM, solver, **OPTIONS)
+    for _ in range(20):
+        client.wait_for_workers(2, timeout=60)
+        killer = threading.Timer(rng.uniform(0.0, 1.0), kill_one, [cluster])
+        killer.start()
+        result = mm.solve(PROBLEM, solver, executor=client, **OPTIONS)
+        killer.join()
+        assert result.point.tobytes() == alone.point.tobytes()
