@@ -9,7 +9,7 @@ import numpy as np
 
 from mmcopt.bounds.class_tree import MOST
 from mmcopt.capabilities import MarginRisk
-from mmcopt.checks import hyper, integer
+from mmcopt.checks import hyper, integer, real
 from mmcopt.margins import Hinge
 from mmcopt.solvers.margin_search import MarginSearch
 from mmcopt.solvers.margin_tree import EXACT, LARGEST, TURNS, MarginTree, Tree, lowered, planted
@@ -39,6 +39,7 @@ class ClassTree(MarginTree):
     ('CERTIFIED', True)
     """
 
+    dive: float = hyper(0.6, real(0, 1), "share of what is missing within which it goes deep first")
     starts: int = hyper(100, integer(1), "random labels from which it searches for better ones")
 
     def refuses(self, f: Any) -> str | None:
@@ -114,6 +115,11 @@ class ClassTree(MarginTree):
         explore(book, node, state.stack, v, upto, self._target(state), most, self.near, self.least,
                 0.1 * self.gap, best, found)
         return float(best[0]), found.T
+
+    def _room(self, state: Tree) -> bool:
+        from mmcopt.compiled.class_tree import room
+
+        return bool(room(state.book, state.n))
 
     def _restored(self, state: Tree, q: int) -> Any:
         book, each = state.book, np.arange(state.n)

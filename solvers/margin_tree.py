@@ -25,6 +25,7 @@ from mmcopt.types import Floats
 
 LARGEST = 2000  # samples whose dense matrices are at hand
 CHUNK = 1e7  # numbers that a driver step may touch for each number in a row
+POPS = 100  # open nodes that a step may go on from
 DEPTH, STACKED = 64, 2**28  # nodes that wait in the midst of a subtree, and bytes for them
 MEMORY = 2**30  # bytes that dual points may take
 ROUGH, EXACT, TURNS = 1e-2, 1e-7, 50  # relative gaps of machines, at starts and at the end
@@ -210,10 +211,11 @@ class MarginTree(Solver):
         return np.concatenate([half, -half])
 
     def step(self, f: Any, state: Tree, rng: np.random.Generator) -> Progress:
-        last = int(state.book.count[3]) + max(20, int(CHUNK / state.n**2))
+        last, pops = int(state.book.count[3]) + max(20, int(CHUNK / state.n**2)), POPS
         while state.open and state.open[0][0] < self._target(state):
             left = last - int(state.book.count[3])
-            if left <= 0 or not self._grown(state):
+            pops -= 1
+            if left <= 0 or pops < 0 or not self._grown(state):
                 break
             self._visit(state, left)
         return self._progress(f, state)
@@ -302,14 +304,18 @@ class MarginTree(Solver):
 
     def _grown(self, state: Tree) -> bool:
         """Make room for another node; whether there is any."""
-        from mmcopt.compiled.margin_tree import room
-
-        while not room(state.book, state.n):
+        while not self._room(state):
             states = 2 * len(state.book.owner)
             if states * state.n * (6 if state.k == 2 else 4 * state.k + 5) > MEMORY:
                 return False
             state.book = _book(state.n, states, state.k, state.book)
         return True
+
+    def _room(self, state: Tree) -> bool:
+        """Whether another node can be written down."""
+        from mmcopt.compiled.margin_tree import room
+
+        return bool(room(state.book, state.n))
 
 
 def lowered(K: Floats, g: Floats, level: Floats) -> None:
@@ -375,8 +381,8 @@ def _book(n: int, states: int, k: int, old: Any = None) -> Any:
     share = (states, n) if k == 2 else (states, n, k)
     sizes = {"share": share, "label": (states, n), "level": (states, n), "owner": (states,),
              "implied": (implied,), "which": (implied,), "count": (4,)}
-    types = {"share": np.float32, "label": np.int8 if k == 2 else np.int32, "level": np.uint8, "sign": np.int8,
-             "waits": np.int8, "bound": np.float64, "count": np.int64}
+    types = {"share": np.float32, "label": np.int8 if k == 2 else np.int32, "level": np.uint8,
+             "sign": np.int8, "waits": np.int8, "bound": np.float64, "count": np.int64}
     made = Book(*(np.zeros(sizes.get(name, (nodes,)), types.get(name, np.int32))
                   for name in Book._fields))
     if old is not None:

@@ -95,7 +95,8 @@ def best_rows(costs: Floats, label: Any, h: Floats, unit: float) -> Floats:
 
 def _thresholds(c: Floats, own: float, right: Floats) -> Floats:
     """Theta with ``own theta + sum_q (theta - c_q)_+ = right``, for sorted rows c: the least of
-    those that have the first of them in the sum."""
+    those that have the first of them in the sum.
+    """
     count = np.arange(1, c.shape[1] + 1)
     theta = (right[:, None] + np.cumsum(c, axis=1)) / (own + count)
     least = theta.min(axis=1)

@@ -52,6 +52,10 @@ class ClassTree(LabelTree):
         require(in_range(self.which, 0, self.n * self.k), "what is ruled out is of no sample")
         require(not ((self.last >= 0) & (self.closed >= 0)).any(), "a node ends twice")
 
+    def highest(self, v: int) -> int:
+        """The last class that labels have at the end of a node."""
+        return int(labels_of(self.final[v]).max())
+
     def _choices(self, left: Ints) -> tuple[int, int]:
         """How many classes labels have, and the bits of those that a sample can have."""
         used = int(labels_of(left).max(initial=-1)) + 1
