@@ -4,6 +4,7 @@ from mmcopt.solvers.alternating import Alternating
 from mmcopt.solvers.annealing import Annealing
 from mmcopt.solvers.branch_and_bound import BranchAndBound
 from mmcopt.solvers.brute_force import BruteForce
+from mmcopt.solvers.class_tree import ClassTree
 from mmcopt.solvers.conic import Conic
 from mmcopt.solvers.continuation import Continuation
 from mmcopt.solvers.cutting_plane import CuttingPlane
@@ -32,9 +33,9 @@ from mmcopt.solvers.steepest_descent import SteepestDescent
 from mmcopt.solvers.stochastic_descent import StochasticDescent
 from mmcopt.solvers.tabu import Tabu
 
-__all__ = ["Alternating", "Annealing", "BranchAndBound", "BruteForce", "Conic", "Continuation",
-           "CuttingPlane", "Direct", "DualCoordinate", "Evolutionary", "Hartigan", "InteriorPoint",
-           "JointDual", "KernelBarrier", "KernelTree", "KernighanLin", "LabelGeneration", "Libsvm",
-           "Lloyd", "LowRank", "MarginBarrier", "MarginSearch", "MarginTree", "Memetic",
-           "RegularizedDual", "SGD", "Shaking", "Splitting", "SteepestDescent",
-           "StochasticDescent", "Tabu"]
+__all__ = ["Alternating", "Annealing", "BranchAndBound", "BruteForce", "ClassTree", "Conic",
+           "Continuation", "CuttingPlane", "Direct", "DualCoordinate", "Evolutionary", "Hartigan",
+           "InteriorPoint", "JointDual", "KernelBarrier", "KernelTree", "KernighanLin",
+           "LabelGeneration", "Libsvm", "Lloyd", "LowRank", "MarginBarrier", "MarginSearch",
+           "MarginTree", "Memetic", "RegularizedDual", "SGD", "Shaking", "Splitting",
+           "SteepestDescent", "StochasticDescent", "Tabu"]

@@ -61,7 +61,8 @@ class KernelTree(MarginTree):
 
     def scores(self, f: Any, point: Any) -> Floats:
         risk = f.offer(CutRisk)
-        return np.asarray(risk.features.scores(risk.weights(point)))
+        T = np.asarray(risk.features.scores(risk.weights(point)))
+        return np.asarray(T[:, 0] - T[:, 1])
 
     def point(self, f: Any, tree: Tree) -> Any:
         margin, risk = f.offer(KernelMargin), f.offer(CutRisk)

@@ -25,6 +25,7 @@ from mmcopt.types import Floats
 
 LARGEST = 2000  # samples whose dense matrices are at hand
 CHUNK = 1e7  # numbers that a driver step may touch for each number in a row
+POPS = 100  # open nodes that a step may go on from
 DEPTH, STACKED = 64, 2**28  # nodes that wait in the midst of a subtree, and bytes for them
 MEMORY = 2**30  # bytes that dual points may take
 ROUGH, EXACT, TURNS = 1e-2, 1e-7, 50  # relative gaps of machines, at starts and at the end
@@ -46,6 +47,7 @@ class Tree:
     u: Floats  # weights of the best labels
     weight: Floats  # and of the kernels
     open: list[tuple[float, int]]
+    k: int = 2  # classes
     stubborn: float = math.inf  # the least bound of a node that nothing is left of and that is open
     ends: Floats = field(default_factory=lambda: np.empty(0))  # of a tree that was read: of leaves
 
@@ -53,17 +55,17 @@ class Tree:
         """Refuse a tree from a file whose nodes, states and samples are not there."""
         n, book = roots["problem"].n, self.book
         nodes, states, implied = len(book.parent), len(book.owner), len(book.which)
-        ranges = {"parent": (nodes, nodes), "sample": (nodes, n), "sign": (nodes, 2),
+        ranges = {"parent": (nodes, nodes), "sample": (nodes, n), "sign": (nodes, max(2, self.k)),
                   "born": (nodes, states), "closed": (nodes, states), "last": (nodes, n),
                   "waits": (nodes, 2), "owner": (states, nodes), "implied": (implied, states)}
         for name, (size, high) in ranges.items():
             within(name, getattr(book, name), (size,), -1, high)
-        within("label", book.label, (states, n), -1, 2)
-        within("which", book.which, (implied,), -n, n + 1)
+        within("label", book.label, (states, n), -1, 2 if self.k == 2 else 1 << self.k)
+        within("which", book.which, (implied,), -n, n + 1 if self.k == 2 else n * self.k)
         within("count", book.count, (4,), 0, 1 << 53)
         if (book.count[:3] > (nodes, states, implied)).any():
             raise ValueError("its counts must be those of what it holds")
-        within("node", self.stack.node, (len(self.stack.y),), -1, nodes)
+        within("node", self.stack.node, (len(self.stack.level),), -1, nodes)
 
     @property
     def n(self) -> int:
@@ -126,7 +128,8 @@ class MarginTree(Solver):
                     "problem of one kernel, without an active balance or a floor on sizes.")
         risk = f.offer(MarginRisk)
         if risk.k != 2:
-            return f"its tree is over labels of two classes, and there are {risk.k}."
+            return (f"its tree is over labels of two classes, and there are {risk.k}; ClassTree is "
+                    "for more.")
         if type(risk.loss) is not Hinge:
             return f"its bounds are those of the hinge, and the loss is {risk.loss.formula()}."
         if risk.features.n > LARGEST:
@@ -134,12 +137,15 @@ class MarginTree(Solver):
         return None
 
     def prepare(self, f: Any) -> None:
-        n, kernels = f.n, self.kernels(f)
-        require_memory(8.0 * n**2 * (3 + 3 * kernels) + STACKED + MEMORY / 8,
-                       f"a tree over {n} samples", "use fewer samples, or certify.")
+        kernels = self.kernels(f)
+        self._require_memory(f)
         tree = planted([np.ones((2, 1))] * kernels, 1.0, np.zeros(2), 2.0, 1.0)  # compile
         self._improve(tree, np.ones(2), ROUGH)
         self._visit(tree, 1)
+
+    def _require_memory(self, f: Any) -> None:
+        require_memory(8.0 * f.n**2 * (3 + 3 * self.kernels(f)) + STACKED + MEMORY / 8,
+                       f"a tree over {f.n} samples", "use fewer samples, or certify.")
 
     def kernels(self, f: Any) -> int:
         """How many kernels the problem has."""
@@ -150,13 +156,16 @@ class MarginTree(Solver):
     def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
         if isinstance(init, Proved):
             tree = _regrown(self.root(f, rng, init.duals), margin_proof(f, init.duals), init.duals)
-            T = self.scores(f, init.point)
-            self._improve(tree, T[:, 0] - T[:, 1], EXACT)
+            self._improve(tree, self.scores(f, init.point), EXACT)
             return self._progress(f, self._judged(tree))
         tree = self.root(f, rng)
         if init is not None:
-            T = self.scores(f, init)
-            self._improve(tree, T[:, 0] - T[:, 1], EXACT)
+            self._improve(tree, self.scores(f, init), EXACT)
+        self._search(f, tree, init, rng)
+        return self._progress(f, tree)
+
+    def _search(self, f: Any, tree: Tree, init: Any, rng: np.random.Generator) -> None:
+        """Labels to begin with: machines and their labels by turns, from random directions."""
         begun: set[bytes] = set()  # labels, the first sample on the positive side
         for _ in range(self.starts):
             scores = np.sum([X @ rng.standard_normal(X.shape[1]) for X in tree.rows], axis=0)
@@ -165,7 +174,6 @@ class MarginTree(Solver):
                 begun.add(sides)
                 self._improve(tree, scores, ROUGH)
         self._improve(tree, np.tensordot(tree.weight, tree.plain, 1) @ tree.u, EXACT)
-        return self._progress(f, tree)
 
     def goes_on(self, kind: str) -> bool:
         return kind == "margin-tree"
@@ -180,19 +188,21 @@ class MarginTree(Solver):
     def root(self, f: Any, rng: np.random.Generator, duals: Any = None) -> Tree:
         """The tree of its root, with the g of the lifted margin there, or those of a proof."""
         risk = f.offer(MarginRisk)
-        X, c = sample_rows(risk.features), risk.beta / 4.0
+        k, X = risk.k, sample_rows(risk.features)
+        c = risk.beta * (k - 1) / (2 * k)
         if duals is not None:
-            return planted([X], c, np.array(duals["g"], dtype=np.float64), 1.0, 1.0)
-        lift = margin_lift(LiftedMargin(risk.features, 2, risk.beta))
+            return planted([X], c, np.array(duals["g"], dtype=np.float64), 1.0, 1.0, k)
+        lift = margin_lift(LiftedMargin(risk.features, k, risk.beta))
         multiple, g, _ = lift.multiple(run(MarginBarrier(), lift, None, rng).duals or {})
         g = self.share * multiple * g
         while not MarginMetric(X, c, g).definite:  # as where rounding is larger than 1 - share
             g = 0.5 * g
-        return planted([X], c, g, 1.0, 1.0)
+        return planted([X], c, g, 1.0, 1.0, k)
 
     def scores(self, f: Any, point: Any) -> Floats:
-        """The scores (n, 2) of a point."""
-        return np.asarray(f.offer(MarginRisk).features.scores(np.asarray(point, dtype=np.float64)))
+        """The scores of a point: of two classes, what the first has more than the second."""
+        T = np.asarray(f.offer(MarginRisk).features.scores(np.asarray(point, dtype=np.float64)))
+        return np.asarray(T[:, 0] - T[:, 1])
 
     def point(self, f: Any, tree: Tree) -> Any:
         """W of the best labels: w = X'u / (2c), half of it for one class and half against it."""
@@ -201,10 +211,11 @@ class MarginTree(Solver):
         return np.concatenate([half, -half])
 
     def step(self, f: Any, state: Tree, rng: np.random.Generator) -> Progress:
-        last = int(state.book.count[3]) + max(20, int(CHUNK / state.n**2))
+        last, pops = int(state.book.count[3]) + max(20, int(CHUNK / state.n**2)), POPS
         while state.open and state.open[0][0] < self._target(state):
             left = last - int(state.book.count[3])
-            if left <= 0 or not self._grown(state):
+            pops -= 1
+            if left <= 0 or pops < 0 or not self._grown(state):
                 break
             self._visit(state, left)
         return self._progress(f, state)
@@ -252,29 +263,32 @@ class MarginTree(Solver):
 
     def _visit(self, state: Tree, most: int) -> None:
         """Take the open node of least bound, and what lies below it, for up to ``most`` visits."""
-        from mmcopt.compiled.margin_tree import explore, fix
-
         bound, v = heapq.heappop(state.open)
         book, target, first = state.book, self._target(state), int(state.book.count[0])
-        node = self._restored(state, int(book.born[v]))
-        fix(node, state.norm, int(book.sample[v]), float(book.sign[v]))
-        best, found = np.array([state.best]), np.zeros(state.n)
         upto = bound + self.dive * (target - bound)
-        explore(book, node, state.norm, state.stack, v, upto, target, most, self.near, self.least,
-                0.1 * self.gap, best, found)
+        best, found = self._explored(state, v, upto, most)
         new = np.append(np.arange(first, int(book.count[0])), v)
         for w in new[book.waits[new] == 1]:
             heapq.heappush(state.open, (float(book.bound[w]), int(w)))
         ended = new[(book.closed[new] >= 0) & (book.bound[new] < target)]
         if len(ended):
             state.stubborn = min(state.stubborn, float(book.bound[ended].min()))
-        if best[0] < state.best:
+        if best < state.best:
             self._improve(state, found, EXACT)
+
+    def _explored(self, state: Tree, v: int, upto: float, most: int) -> tuple[float, Floats]:
+        """Visit a node and those below it up to a bound; the best objective met and its scores."""
+        from mmcopt.compiled.margin_tree import explore, fix
+
+        book, node = state.book, self._restored(state, int(state.book.born[v]))
+        fix(node, state.norm, int(book.sample[v]), float(book.sign[v]))
+        best, found = np.array([state.best]), np.zeros(state.n)
+        explore(book, node, state.norm, state.stack, v, upto, self._target(state), most, self.near,
+                self.least, 0.1 * self.gap, best, found)
+        return float(best[0]), found
 
     def _restored(self, state: Tree, q: int) -> Any:
         """The node of a dual point that was written down; without one, the root."""
-        from scipy.linalg import cho_factor, cho_solve
-
         book, n = state.book, state.n
         node = state.node(state.K.copy() if len(state.K) == 1 else state.K, float(LEVELS), math.inf)
         if not state.g.any():
@@ -283,31 +297,42 @@ class MarginTree(Solver):
             return node
         node.y[:], node.level[:] = book.label[q], book.level[q]
         node.u[:] = book.share[q] / np.float64(n)
-        low = np.flatnonzero((node.level < LEVELS) & (state.g > 0.0))
-        if len(low):
-            K = node.K[0]
-            root = np.sqrt(state.g[low] * (1.0 - node.level[low] / LEVELS) / n)
-            half = K[low] * root[:, None]
-            middle = half[:, low] * root
-            middle[np.diag_indices(len(low))] += 1.0
-            K -= half.T @ cho_solve(cho_factor(middle), half)
+        lowered(node.K[0], state.g, node.level)
         node.t[:] = 0.5 * (node.K @ node.u)
         node.square[:] = 0.5 * (node.t @ node.u)
         return node
 
     def _grown(self, state: Tree) -> bool:
         """Make room for another node; whether there is any."""
-        from mmcopt.compiled.margin_tree import room
-
-        while not room(state.book, state.n):
+        while not self._room(state):
             states = 2 * len(state.book.owner)
-            if states * 6 * state.n > MEMORY:
+            if states * state.n * (6 if state.k == 2 else 4 * state.k + 5) > MEMORY:
                 return False
-            state.book = _book(state.n, states, state.book)
+            state.book = _book(state.n, states, state.k, state.book)
         return True
 
+    def _room(self, state: Tree) -> bool:
+        """Whether another node can be written down."""
+        from mmcopt.compiled.margin_tree import room
 
-def planted(rows: list[Floats], c: float, g: Floats, power: float, scale: float) -> Tree:
+        return bool(room(state.book, state.n))
+
+
+def lowered(K: Floats, g: Floats, level: Floats) -> None:
+    """K at lower levels, in place."""
+    from scipy.linalg import cho_factor, cho_solve
+
+    low = np.flatnonzero((level < LEVELS) & (g > 0.0))
+    if len(low):
+        root = np.sqrt(g[low] * (1.0 - level[low] / LEVELS) / len(g))
+        half = K[low] * root[:, None]
+        middle = half[:, low] * root
+        middle[np.diag_indices(len(low))] += 1.0
+        K -= half.T @ cho_solve(cho_factor(middle), half)
+
+
+def planted(rows: list[Floats], c: float, g: Floats, power: float, scale: float,
+            k: int = 2) -> Tree:
     """A tree of its root, with the label of the longest sample, which costs no generality."""
     n, M = len(g), len(rows)
     plain = np.stack([X @ X.T / c for X in rows])
@@ -317,20 +342,21 @@ def planted(rows: list[Floats], c: float, g: Floats, power: float, scale: float)
         S = c * np.eye(X.shape[1]) - X.T @ (g[:, None] * X) / n
         K = X @ np.linalg.solve(S, X.T)
         K = ((K + K.T) / 2)[None]
-    book = _book(n, 1000)
-    book.parent[0], book.sign[0] = -1, 1
+    book = _book(n, 1000, k)
+    book.parent[0], book.sign[0] = -1, 1 if k == 2 else 0
     book.sample[0] = int(np.argmax(np.einsum("mii->i", plain)))
     book.born[0], book.closed[0], book.last[0], book.waits[0] = -1, -1, -1, 1
     book.count[0] = 1
-    return Tree(rows, scale, power, g, K, plain, book, _stack(n, M), math.inf, np.zeros(n),
-                np.ones(M), [(0.0, 0)])
+    u, stack = (np.zeros(n), _stack(n, M)) if k == 2 else (np.zeros((n, k)), _class_stack(n, k))
+    return Tree(rows, scale, power, g, K, plain, book, stack, math.inf, u, np.ones(M), [(0.0, 0)],
+                k)
 
 
 def _regrown(tree: Tree, proof: Any, duals: dict[str, Any]) -> Tree:
     """The tree of a proof: its nodes and dual points, with the bounds that were recomputed."""
     signs, n = proof.tree, tree.n
     V, Q, m = len(signs.parent), len(signs.owner), len(signs.implied)
-    book = _book(n, max(1000, Q + V + m // 30 + 2 * n))
+    book = _book(n, max(1000, Q + V + m // 30 + 2 * n), tree.k)
     for name in ("parent", "sample", "sign", "born", "closed", "last"):
         getattr(book, name)[:V] = getattr(signs, name)
     book.owner[:Q], book.share[:Q], book.label[:Q] = signs.owner, signs.share, signs.at
@@ -346,16 +372,17 @@ def _regrown(tree: Tree, proof: Any, duals: dict[str, Any]) -> Tree:
     return tree
 
 
-def _book(n: int, states: int, old: Any = None) -> Any:
+def _book(n: int, states: int, k: int, old: Any = None) -> Any:
     """Empty arrays for so many dual points, or with the beginning of others."""
     from mmcopt.compiled.margin_tree import Book
 
-    nodes, implied = 2 * states + 4, max(30 * states, 4 * n)
-    states = max(states, 2 * n + 8)
-    sizes = {"share": (states, n), "label": (states, n), "level": (states, n), "owner": (states,),
+    nodes, implied = k * states + 4, max(30 * states, 2 * k * n)
+    states = max(states, k * n + 8)
+    share = (states, n) if k == 2 else (states, n, k)
+    sizes = {"share": share, "label": (states, n), "level": (states, n), "owner": (states,),
              "implied": (implied,), "which": (implied,), "count": (4,)}
-    types = {"share": np.float32, "label": np.int8, "level": np.uint8, "sign": np.int8,
-             "waits": np.int8, "bound": np.float64, "count": np.int64}
+    types = {"share": np.float32, "label": np.int8 if k == 2 else np.int32, "level": np.uint8,
+             "sign": np.int8, "waits": np.int8, "bound": np.float64, "count": np.int64}
     made = Book(*(np.zeros(sizes.get(name, (nodes,)), types.get(name, np.int32))
                   for name in Book._fields))
     if old is not None:
@@ -372,6 +399,14 @@ def _stack(n: int, kernels: int) -> Any:
     y, u, level = (np.empty((depth, n)) for _ in range(3))
     return Stack(np.zeros(depth, np.int64), y, u, level, np.empty((depth, kernels, n)),
                  np.empty((depth, n, size)))
+
+
+def _class_stack(n: int, k: int) -> Any:
+    from mmcopt.compiled.class_tree import Stack
+
+    depth = max(1, min(DEPTH, k * n, STACKED // (8 * n * (n + 2 * k + 2))))
+    return Stack(np.zeros(depth, np.int64), np.zeros((depth, n), np.int64), np.empty((depth, n, k)),
+                 np.empty((depth, n)), np.empty((depth, k, n)), np.empty((depth, n, n)))
 
 
 def _duals(state: Tree) -> dict[str, Any]:

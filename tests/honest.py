@@ -21,7 +21,7 @@ from mmcopt.kernels import Gaussian, Laplacian, Linear, Polynomial
 
 STEPS = 30
 SKIPPED = ("Conic",)  # it is slow to compile, and its points are those of the other solvers
-SIZED = {"BranchAndBound", "MarginTree", "KernelTree"}
+SIZED = {"BranchAndBound", "MarginTree", "ClassTree", "KernelTree"}
 
 
 def problems(seed):

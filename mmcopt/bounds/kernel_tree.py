@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from mmcopt.bounds.label_tree import leaf_values
 from mmcopt.bounds.margin_metric import sample_rows
 from mmcopt.bounds.multi_kernel_lift import norms
-from mmcopt.bounds.sign_tree import SignTree, leaf_values
+from mmcopt.bounds.sign_tree import SignTree
 from mmcopt.capabilities import KernelMargin
 from mmcopt.linalg import UNIT, one_thread
 from mmcopt.types import Floats

@@ -47,11 +47,12 @@ def sample_rows(features: Features) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Squares:
-    """Bounds at some dual points.
+    """Bounds at some dual points, of one q each or of k.
 
-    ``square`` (B,) are those on q'S^-1 q / 4, ``own`` (B, n) those on x_i'S^-1 x_i, and ``scores``
-    (B, n) are about x_i'S^-1 q / 2. The matrix of the three, for q and one x_i, is proved to be
-    below that of these numbers, in the order of positive semidefinite matrices.
+    ``square`` (B,) or (B, k) are those on q'S^-1 q / 4, ``own`` (B, n) those on x_i'S^-1 x_i, and
+    ``scores`` (B, n) or (B, k, n) are about x_i'S^-1 q / 2. The matrix of the three, for one q and
+    one x_i, is proved to be below that of these numbers, in the order of positive semidefinite
+    matrices.
     """
 
     square: Floats
@@ -93,19 +94,20 @@ class MarginMetric:
         return max(1, int(BATCH / size))
 
     def at(self, drop: Floats, u: Floats, wanted: Any) -> Squares:
-        """Bounds at points of lower g by ``drop`` (B, n) and weights u (B, n).
+        """Bounds at points of lower g by ``drop`` (B, n) and weights u, (B, n) or (B, k, n).
 
         Of samples that are not ``wanted`` (B, n) ``own`` and ``scores`` may be anything.
         """
-        drop = drop / self.n
+        drop, several = drop / self.n, u if u.ndim == 3 else u[:, None]
         square, own, scores, error = (self._inverted if self.narrow else self._solved)(
-            drop, u, wanted)
+            drop, several, wanted)
         # Rounding of z and of all sums, relative to the products of lengths.
         mass = np.einsum("bi,i->b", drop, self.lengths**2)
         error = error + 8 * (1.0 + mass) * (self.error + (self.n + 2 * self.r + 32) * UNIT)
-        weight = np.abs(u) @ self.lengths
-        return Squares(square + 0.5 * error * weight**2,
-                       own + 2.0 * error[:, None] * self.lengths**2, scores)
+        square = square + 0.5 * error[:, None] * (np.abs(several) @ self.lengths) ** 2
+        own = own + 2.0 * error[:, None] * self.lengths**2
+        return Squares(square, own, scores) if u.ndim == 3 \
+            else Squares(square[:, 0], own, scores[:, 0])
 
     def _inverted(self, drop: Floats, u: Floats, wanted: Any) -> tuple[Floats, ...]:
         """By the inverse of the matrix in the middle, (r, r); its error is measured."""
@@ -119,17 +121,17 @@ class MarginMetric:
         error = np.linalg.norm(np.eye(r) - middle @ inverse, axis=(1, 2)) \
             + 4 * (self.n + r + 8) * UNIT * size
         q = u @ Z
-        p = np.einsum("brs,bs->br", inverse, q)
+        p = np.einsum("brs,bks->bkr", inverse, q)
         own = np.einsum("bnr,nr->bn", (Z @ inverse), Z)
-        return 0.25 * np.einsum("br,br->b", q, p), own, 0.5 * (p @ Z.T), error
+        return 0.25 * np.einsum("bkr,bkr->bk", q, p), own, 0.5 * (p @ Z.T), error
 
     def _solved(self, drop: Floats, u: Floats, wanted: Any) -> tuple[Floats, ...]:
         """By systems over the samples whose g is lower: (I + DKD)^-1, D of the roots of drop."""
         K = getattr(self, "_K", None)
         if K is None:
             K = self._K = self.Z @ self.Z.T
-        t = u @ K
-        square, own = np.empty(len(u)), np.tile(np.diagonal(K), (len(u), 1))
+        t, k = u @ K, u.shape[1]
+        square, own = np.empty(u.shape[:2]), np.tile(np.diagonal(K), (len(u), 1))
         scores, error = 0.5 * t, np.zeros(len(u))
         weight = np.maximum(np.abs(u) @ self.lengths, 1e-300)
         for b in range(len(u)):
@@ -137,13 +139,14 @@ class MarginMetric:
             root = np.sqrt(drop[b, low])
             B = K[np.ix_(low, low)] * np.outer(root, root)
             B[np.diag_indices(len(low))] += 1.0
-            right = np.column_stack([t[b, low], K[np.ix_(low, cols)]]) * root[:, None]
+            right = np.column_stack([t[b][:, low].T, K[np.ix_(low, cols)]]) * root[:, None]
             A = np.linalg.solve(B, right)
             relative = np.append(weight[b], self.lengths[cols])
             left = np.linalg.norm(right - B @ A, axis=0) / np.maximum(relative, 1e-300)
             size = np.linalg.norm(right, axis=0) / np.maximum(relative, 1e-300)
             error[b] = float(left.max()) * float(size.max())
-            square[b] = 0.25 * (float(u[b] @ t[b]) - float(right[:, 0] @ A[:, 0]))
-            own[b, cols] -= np.einsum("ij,ij->j", right[:, 1:], A[:, 1:])
-            scores[b, cols] -= 0.5 * (right[:, 1:].T @ A[:, 0])
+            square[b] = 0.25 * (np.einsum("kn,kn->k", u[b], t[b])
+                                - np.einsum("ik,ik->k", right[:, :k], A[:, :k]))
+            own[b, cols] -= np.einsum("ij,ij->j", right[:, k:], A[:, k:])
+            scores[b][:, cols] -= 0.5 * (A[:, :k].T @ right[:, k:])
         return square, own, scores, error

@@ -24,48 +24,28 @@ from typing import Any
 
 import numpy as np
 
+from mmcopt.bounds.class_margin_tree import ClassProof
 from mmcopt.bounds.kernel_tree import KernelProof
-from mmcopt.bounds.margin_metric import MarginMetric, sample_rows
-from mmcopt.bounds.sign_tree import SignTree, leaf_values
+from mmcopt.bounds.lifted_proof import LiftedProof
+from mmcopt.bounds.sign_tree import SignTree
 from mmcopt.bounds.weight_lift import psi
 from mmcopt.capabilities import KernelMargin, MarginRisk
-from mmcopt.linalg import UNIT, one_thread
-from mmcopt.margins import Hinge
-from mmcopt.tolerances import LEVELS
+from mmcopt.linalg import UNIT
 from mmcopt.types import Floats
 
 
-class MarginProof:
-    """A certificate over a problem: the tree, and the bounds of its nodes, recomputed."""
+class MarginProof(LiftedProof[SignTree]):
+    """A certificate over a problem of two classes."""
 
-    def __init__(self, risk: MarginRisk | None, duals: dict[str, Any]) -> None:
-        if risk is None or risk.k != 2 or type(risk.loss) is not Hinge:
-            raise ValueError("a tree of margins bounds hinge problems of two classes only, without "
-                             "an active balance or a floor on sizes")
-        n = risk.features.n
-        self.tree = tree = SignTree(duals, n)
-        self.root = np.asarray(duals["g"], dtype=np.float64)
-        levels = np.asarray(duals["level"])
-        if self.root.shape != (n,) or not (np.isfinite(self.root) & (self.root >= 0.0)).all():
-            raise ValueError("the tree proves nothing: the g of the root are not numbers >= 0")
-        if levels.shape != tree.share.shape or levels.dtype.kind not in "iu" \
-                or not ((levels >= 0) & (levels <= LEVELS)).all() \
-                or (levels.astype(bool) & (tree.share != 0.0)).any():
-            raise ValueError("the tree proves nothing: a sample has no part of the root's g, or "
-                             "beside it a weight")
-        self.levels = levels
-        with one_thread:  # matrices are small
-            self.metric = MarginMetric(sample_rows(risk.features), risk.beta / 4.0, self.root)
-            if not self.metric.definite:
-                raise ValueError("the tree proves nothing: S is not positive definite")
-            self.values = leaf_values(tree, self.metric.batch, self._batch)
-        self.bounds = tree.bounds(self.values)
+    def _grown(self, risk: MarginRisk, duals: dict[str, Any]) -> SignTree:
+        if risk.k != 2:
+            raise ValueError("a tree of signs bounds hinge problems of two classes only")
+        return SignTree(duals, risk.features.n)
 
     def _batch(self, states: Any, row: Any, leaves: Any, wanted: Any) -> Floats:
         tree, n = self.tree, self.tree.n
-        g = self.root * self.levels[states] / LEVELS
         share = tree.share[states]
-        found = self.metric.at(np.maximum(self.root - g, 0.0), share / n, wanted)
+        g, found = self._at(states, share / n, wanted)
         gain = psi(g).sum(axis=1) / n + np.minimum(np.abs(share), 1.0).sum(axis=1) / n
         base = gain - found.square - 4 * (n + 16) * UNIT * (gain + found.square)
         i, label = np.maximum(tree.added[leaves], 0), tree.label[leaves]
@@ -86,10 +66,12 @@ def _gained(eta: Floats, lost: Floats, own: Floats, score: Floats, label: Any, n
         terms[0] + terms[1] + np.abs(terms[2]) + terms[3] + lost)
 
 
-def margin_proof(f: Any, duals: dict[str, Any]) -> MarginProof | KernelProof:
-    """The certificate of a problem of one kernel, or of several."""
-    offer = f.offer(KernelMargin)
-    return MarginProof(f.offer(MarginRisk), duals) if offer is None else KernelProof(offer, duals)
+def margin_proof(f: Any, duals: dict[str, Any]) -> MarginProof | ClassProof | KernelProof:
+    """The certificate of a problem of two classes, of more, or of several kernels."""
+    several, risk = f.offer(KernelMargin), f.offer(MarginRisk)
+    if several is not None:
+        return KernelProof(several, duals)
+    return (MarginProof if risk is None or risk.k == 2 else ClassProof)(risk, duals)
 
 
 def tree_bound(f: Any, duals: dict[str, Any]) -> float:

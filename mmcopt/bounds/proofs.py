@@ -15,8 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from mmcopt.bounds.class_tree import ClassTree, labels_of
 from mmcopt.bounds.decision_tree import Decision, covering, families, folded, leaf_bound
 from mmcopt.bounds.margin_tree import margin_proof
+from mmcopt.bounds.sign_tree import SignTree
 from mmcopt.capabilities import LabelProblem
 from mmcopt.errors import DataError
 from mmcopt.modeling.result import Result
@@ -117,23 +119,33 @@ def _node_names(lq: LabelProblem) -> list[str]:
 
 
 def _margin_tree(result: Result, duals: dict[str, Any]) -> ProofTree:
-    """A tree over the labels of two classes: class 0 where w'x is above 0."""
+    """A tree over the labels of a margin problem; of two, class 0 is where w'x is above 0."""
     proof = margin_proof(result.formulation, duals)
     tree, counts = proof.tree, proof.tree.counts()
+    several = tree if isinstance(tree, ClassTree) else None
     nodes: list[Node] = []
     for v, kids in enumerate(tree.families):
         above = int(tree.parent[v])
         depth = nodes[above].depth + 1 if v else 0
-        text = f"{tree.sample[v]} in class {0 if tree.sign[v] > 0 else 1}"
+        text = f"{tree.sample[v]} in class {_class(tree, v)}"
+        if several is not None and v and tree.sign[v] > several.highest(above):
+            text = f"{tree.sample[v]} in a new class, {_class(tree, v)}"
         if not v:
             text = f"all labelings, {text} by symmetry"
-        free = int((tree.final[v] == 0).sum())
+        free = int((tree.final[v] == 0).sum() if several is None
+                   else (labels_of(tree.final[v]) < 0).sum())
         bound = proof.bounds[v]
         closed = bound >= result.objective - CERTIFIED_GAP * abs(result.objective)
         end = "split" if kids else "none is better" if closed else "open"
-        end += f"; {counts[v]} labels follow, {free} are free" if counts[v] else ""
+        what = "labels follow" if several is None else "classes are ruled out"
+        end += f"; {counts[v]} {what}, {free} are free" if counts[v] else ""
         nodes.append(Node(above, depth, text, bound, end, tuple(kids)))
     return ProofTree(tuple(nodes), result.objective, proof.bounds[0])
+
+
+def _class(tree: SignTree | ClassTree, v: int) -> int:
+    """The class that a branch gives its sample."""
+    return int(tree.sign[v]) if isinstance(tree, ClassTree) else 0 if tree.sign[v] > 0 else 1
 
 
 def _bounds(lq: LabelProblem, parent: list[int], children: list[list[int]],

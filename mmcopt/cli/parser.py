@@ -130,8 +130,8 @@ examples
 
 The levels, from cheap to dear: an eigenvalue; semidefinite relaxations (max-cut for two clusters,
 partition for more); the same with cuts; branch and bound; enumeration where the labelings are few.
-Margins have levels of their own: lifted, and for two clusters margin-tree (branching on labels), or
-joint within an active balance. Domains are convex: their solvers prove the bound.
+Margins have levels of their own: lifted, and margin-tree (branching on labels), or joint within an
+active balance. Domains are convex: their solvers prove the bound.
 The bound is shown as it climbs, and in a table with a row for each level. Ctrl-C keeps the best.
 """
 

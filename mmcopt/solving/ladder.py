@@ -320,7 +320,7 @@ def _branched(climb: _Climb) -> None:
 
 
 def _tree(climb: _Climb) -> None:
-    """A tree over the labels of two classes."""
+    """A tree over the labels of classes."""
     _proved(climb, _tree_of(climb.result.formulation), "margin-tree", "margin-tree")
 
 
@@ -329,7 +329,8 @@ TREE = Level("margin-tree", _tree, True)
 
 def _tree_of(f: Any) -> Any:
     """The solver that makes a tree over the labels of a margin problem; None where none does."""
-    found = [registry.solver(name)(gap=CERTIFIED_GAP / 2) for name in ("MarginTree", "KernelTree")]
+    found = [registry.solver(name)(gap=CERTIFIED_GAP / 2)
+             for name in ("MarginTree", "ClassTree", "KernelTree")]
     return next((solver for solver in found if solver.refuses(f) is None), None)
 
 

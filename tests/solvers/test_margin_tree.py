@@ -345,7 +345,7 @@ def test_the_objective_and_the_problem_cannot_be_others(proved):
     other = proved.formulation.replace(beta=0.04)
     assert not dataclasses.replace(proved, formulation=other).verify()
     for wrong in (other.replace(size_floor=0.5), other.replace(loss=SquaredHinge())):
-        with pytest.raises(ValueError, match="hinge problems of two classes"):
+        with pytest.raises(ValueError, match="hinge problems only"):
             tree_bound(wrong, proved.certificate.duals)
 
 
@@ -377,7 +377,7 @@ def test_a_person_can_read_it(proved):
 
 
 @pytest.mark.parametrize(("problem", "words"), [
-    (CPM3C(DIGITS[:20], 3), "labels of two classes, and there are 3"),
+    (CPM3C(DIGITS[:20], 3), "two classes, and there are 3; ClassTree is for more"),
     (CPM3C(DIGITS[:20], loss=SquaredHinge()), "bounds are those of the hinge"),
     (CPM3C(DIGITS[:20], size_floor=0.5), "a floor on sizes"),
     (CPM3C(DIGITS[:20], balance=1.0, center=False), "an active balance"),

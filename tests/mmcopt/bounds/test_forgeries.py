@@ -54,6 +54,7 @@ def makers():
         "machine": lambda: solved(MKC(X, 3, C=5.0).restrict(Y)),
         "fit": lambda: solved(three.restrict(Y)),
         "margin-tree": lambda: solved(margins, "MarginTree"),
+        "class-tree": lambda: solved(CPM3C(X, 3, beta=0.05), "ClassTree"),
         "kernel-tree": lambda: solved(kernels, "KernelTree"),
         "margin climbed": lambda: solved(CPM3C(X, 3, beta=0.1), max_iter=2).certify(time_limit=5),
     }
