@@ -1,14 +1,17 @@
-"""Rows of dictionaries as aligned text, Markdown and JSON; sizes and times as people say them."""
+"""Rows of dictionaries as text, Markdown, HTML, JSON and frames; sizes and times as people say."""
 
 from __future__ import annotations
 
 import enum
+import html
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
+from mmcopt.errors import BackendError
 
 Row = Mapping[str, Any]
 ABSENT = "-"
@@ -80,6 +83,31 @@ def markdown_table(rows: Sequence[Row], columns: Sequence[str]) -> str:
     marks = ["---:" if numeric(rows, c) else "---" for c in columns]
     lines = [list(columns), marks, *_cells(rows, columns)]
     return "\n".join("| " + " | ".join(c.replace("|", "\\|") for c in r) + " |" for r in lines)
+
+
+def html_table(rows: Sequence[Row], columns: Sequence[str]) -> str:
+    """A table in HTML; numbers are aligned to the right and carry their value for sorting."""
+    right = [numeric(rows, c) for c in columns]
+    head = "".join(f"<th>{html.escape(c)}</th>" for c in columns)
+    lines = []
+    for row, texts in zip(rows, _cells(rows, columns), strict=True):
+        cells = "".join(
+            f'<td data-value="{html.escape(str(row.get(c)))}" style="text-align:right">'
+            f"{html.escape(text)}</td>" if number else f"<td>{html.escape(text)}</td>"
+            for c, text, number in zip(columns, texts, right, strict=True))
+        lines.append(f"<tr>{cells}</tr>")
+    return (f"<table><thead><tr>{head}</tr></thead><tbody>" + "\n".join(lines)
+            + "</tbody></table>")
+
+
+def as_frame(rows: Sequence[Row], columns: Sequence[str] | None = None) -> Any:
+    """Rows as a pandas DataFrame."""
+    try:
+        import pandas
+    except ImportError as e:
+        raise BackendError("to_frame() needs pandas: pip install pandas. Without it, the rows are "
+                           "there as plain dictionaries (.rows, .to_dict()).") from e
+    return pandas.DataFrame(list(rows), columns=None if columns is None else list(columns))
 
 
 def plain(value: Any) -> Any:

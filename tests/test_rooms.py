@@ -28,7 +28,8 @@ ROOMS = (
     ("compiled",),
     ("condensing", "constraints", "datasets", "linalg", "metrics", "registry"),
     ("checks",),
-    ("errors", "tables", "tolerances", "types"),
+    ("tables",),
+    ("errors", "tolerances", "types"),
 )
 # Methods of convenience: they look up where they are called, never when they are imported.
 DOORS = {
@@ -37,8 +38,8 @@ DOORS = {
     ("mmcopt.modeling.result", "mmcopt.bounds.certificates"),  # result.merge(other)
     ("mmcopt.modeling.result", "mmcopt.solving.ladder"),  # result.certify()
     ("mmcopt.modeling.result", "mmcopt.saving"),  # result.save(path)
-    ("mmcopt.modeling.result", "mmcopt.plot"),  # result.plot()
-    ("mmcopt.comparing.table", "mmcopt.plot"),  # comparison.plot()
+    ("mmcopt.modeling.result", "mmcopt.plot"),  # result.plot(), result.to_html(path)
+    ("mmcopt.comparing.table", "mmcopt.plot"),  # comparison.plot(), comparison.to_html(path)
     ("mmcopt.assignment.clusters", "mmcopt.plot"),  # clusters.plot()
     ("mmcopt.selection.cells", "mmcopt.plot"),  # grid.plot()
     ("mmcopt.solving.conformance", "mmcopt.saving"),  # mmcopt.check(cls)

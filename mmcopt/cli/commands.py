@@ -54,14 +54,25 @@ def _check_picture(path: str | None) -> None:
                              f"got {path!r}.")
 
 
-def _picture(draw: Any, path: str) -> None:
-    """Draw without a window and write the file."""
+def _check_page(path: str | None) -> None:
+    if path is not None:
+        from mmcopt.plot import check_page
+
+        check_page(path)
+
+
+def _on_paper() -> None:
+    """Let matplotlib draw without a window; where it is missing, what draws says so."""
     try:
         import matplotlib
     except ImportError:
-        pass  # the drawing function says what is missing
-    else:
-        matplotlib.use("Agg")
+        return
+    matplotlib.use("Agg")
+
+
+def _picture(draw: Any, path: str) -> None:
+    """Draw without a window and write the file."""
+    _on_paper()
     axes = np.ravel(np.array(draw(), dtype=object))
     axes[0].figure.savefig(path, dpi=150)
 
@@ -71,8 +82,9 @@ def _picture(draw: Any, path: str) -> None:
 
 def solve(args: Namespace) -> int:
     """Cluster a data set."""
-    _writable(args.out, args.save, args.plot, args.checkpoint)
+    _writable(args.out, args.save, args.plot, args.html, args.checkpoint)
     _check_picture(args.plot)
+    _check_page(args.html)
     chosen = None if args.solver is None else parse_solvers(args.solver)
     if chosen is not None and len(chosen) != 1:
         raise ParameterError("--solver takes one solver; mmcopt compare takes several.")
@@ -100,6 +112,9 @@ def solve(args: Namespace) -> int:
         result.save(args.save)
     if args.plot:
         _picture(answer.plot, args.plot)
+    if args.html:
+        _on_paper()
+        result.to_html(args.html)
     if args.json:
         show_json(answer.facts(args))
     else:
@@ -128,8 +143,9 @@ def _write_labels(path: str | None, labels: Any) -> None:
 
 def compare(args: Namespace) -> int:
     """Run solvers side by side on a data set."""
-    _writable(args.save, args.plot, args.checkpoint)
+    _writable(args.save, args.plot, args.html, args.checkpoint)
     _check_picture(args.plot)
+    _check_page(args.html)
     if args.save:
         check_suffix(args.save)
     named = None if args.solvers is None else parse_solvers(args.solvers)
@@ -152,6 +168,9 @@ def compare(args: Namespace) -> int:
         table.save(args.save)
     if args.plot and any(r is not None for r in table.results):
         _picture(table.plot, args.plot)
+    if args.html:
+        _on_paper()
+        table.to_html(args.html)
     ladder = table.ladders.get(args.data, ())
     if args.json:
         show_json({"data": args.data, **problem_facts(task.problem), "ladder": thinned(ladder),

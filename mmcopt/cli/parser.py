@@ -225,6 +225,8 @@ def _output_options(parser: Any) -> None:
     parser.add_argument("--certify", type=float, metavar="SECONDS",
                         help="raise the lower bound for this long, and show how it climbs")
     parser.add_argument("--plot", metavar="FILE", help="write a picture (.png, .pdf, .svg)")
+    parser.add_argument("--html", metavar="FILE.html",
+                        help="write a page with tables, pictures and what is proved")
     parser.add_argument("--json", action="store_true",
                         help="print one JSON object to standard output and nothing else")
 
@@ -286,7 +288,8 @@ def _other_parsers(commands: Any) -> None:
     p = _add(commands, "certify", "check a saved run again and raise its bound",
              CERTIFY)
     p.add_argument("run", metavar="RUN.npz", help="written by mmcopt solve --save")
-    p.add_argument("--seconds", type=float, default=60.0, metavar="S", help="default: %(default)s")
+    p.add_argument("--seconds", "--time-limit", type=float, default=60.0, metavar="S",
+                   help="default: %(default)s")
     p.add_argument("--save", metavar="FILE.npz", help="write the run with its new bound")
     _checkpoint_option(p, "climb")
     p.add_argument("--plot", metavar="FILE",
@@ -298,6 +301,10 @@ def _other_parsers(commands: Any) -> None:
     p.add_argument("names", nargs="*", metavar="FORMULATION", help="without them: all")
     p.add_argument("--jobs", type=int, default=2, metavar="N",
                    help="processes at once (default: %(default)s)")
+
+    p = _add(commands, "doctor", "versions, threads, compiled loops and back ends of this machine",
+             "examples\n  mmcopt doctor\n  mmcopt doctor --json")
+    p.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
 
     p = _add(commands, "reproduce", "the tables of a paper beside ours",
              "examples\n  mmcopt reproduce\n  mmcopt reproduce umc-rls --quick\n"
@@ -405,7 +412,7 @@ def _run(argv: Sequence[str] | None, came: Sequence[int]) -> int:
     if not hasattr(args, "command"):
         parser.print_help()
         return DONE
-    alone = args.command in ("demo", "describe", "warmup")
+    alone = args.command in ("demo", "describe", "doctor", "warmup")
     module = f"mmcopt.cli.{args.command if alone else 'commands'}"
     hush(getattr(args, "json", False))
     try:

@@ -1,4 +1,4 @@
-"""Tables of results on disk and as data frames: what comparisons and grids share."""
+"""Tables of results on disk: what comparisons and grids share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from mmcopt.errors import BackendError, ParameterError
+from mmcopt.errors import ParameterError
 from mmcopt.tables import as_json
 from mmcopt.types import Path
 
@@ -20,16 +20,6 @@ def check_suffix(path: Path) -> pathlib.Path:
         raise ParameterError(f"save: the file name must end in {', '.join(SUFFIXES)}; "
                              f"got {str(path)!r}.")
     return path
-
-
-def as_frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> Any:
-    """Rows as a pandas DataFrame."""
-    try:
-        import pandas
-    except ImportError as e:
-        raise BackendError("to_frame() needs pandas: pip install pandas. Without it, .rows is "
-                           "a list of dictionaries and .save(path) writes a CSV file.") from e
-    return pandas.DataFrame(list(rows), columns=list(columns))
 
 
 def save_table(path: Path, rows: Sequence[Mapping[str, Any]], columns: Sequence[str],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -10,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from mmcopt.bounds.certificates import capped
-from mmcopt.comparing.files import as_frame, save_table
+from mmcopt.comparing.files import save_table
 from mmcopt.errors import IncompatibleError, MMCError
 from mmcopt.metrics import adjusted_rand_index
 from mmcopt.modeling import Formulation
 from mmcopt.modeling.result import ClimbEnd, Result, Rung, Status
 from mmcopt.solving.checkpoints import Checkpoint, ClimbBook
 from mmcopt.solving.ladder import tighten, with_rungs
-from mmcopt.tables import markdown_table, text_table
+from mmcopt.tables import as_frame, html_table, markdown_table, text_table
 from mmcopt.tolerances import FEASIBLE
 from mmcopt.types import Path, Seed
 
@@ -188,6 +189,16 @@ class Comparison:
         return "\n".join([text_table(self.summary(), self.shown()), *self.notes()])
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes())
+        return html_table(self.summary(), self.shown()) + notes
+
+    def to_html(self, path: Path) -> None:
+        """Write a page with tables that sort, curves, and what is proved; it needs no network."""
+        from mmcopt.plot import write_comparison
+
+        write_comparison(self, path)
 
     def to_markdown(self) -> str:
         """Return the summary as a Markdown table, with the notes below."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from mmcopt.datasets.blocks import as_blocks
 from mmcopt.errors import DataError, IncompatibleError, MMCError
+from mmcopt.tables import as_frame, html_table
 from mmcopt.tolerances import CERTIFIED_GAP, FEASIBLE, SAME, SHOWN
 from mmcopt.types import Ints, Path, Samples
 
@@ -80,6 +81,10 @@ class History:
         """All columns by name."""
         return {name: self[name] for name in self.columns}
 
+    def to_frame(self) -> Any:
+        """All rows as a pandas DataFrame."""
+        return as_frame(self._rows, self.columns)
+
     def __repr__(self) -> str:
         return f"History({len(self)} rows: {', '.join(self.columns)})"
 
@@ -143,6 +148,11 @@ class Report:
         return "\n".join(f"{'ok  ' if c.ok else 'FAIL'} {c.name}: {c.detail}" for c in self.checks)
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        rows = [{"": "ok" if c.ok else "FAIL", "check": c.name, "what was found": c.detail}
+                for c in self.checks]
+        return html_table(rows, ("", "check", "what was found"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,13 +295,45 @@ class Result:
         save(self, path, data=data)
 
     def plot(self, ax: Any = None, *, kind: str = "clusters") -> Any:
-        """Draw the ``"clusters"`` in the plane, the ``"ladder"`` of bounds, or the ``"tree"``.
+        """Draw the ``"clusters"`` in the plane, ``"history"``, ``"ladder"`` of bounds or ``"tree"``.
 
         Of one-class problems also the ``"domain"``. Returns the matplotlib axes.
         """
         from mmcopt.plot import draw
 
         return draw(self, kind, ax)
+
+    def to_html(self, path: Path) -> None:
+        """Write a page with its numbers, pictures and what is proved; it needs no network."""
+        from mmcopt.plot import write_result
+
+        write_result(self, path)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What there is to tell, by name: `summary` for programs. Labels come along."""
+        return {**self._row(), "message": self.message, "absolute_gap": self.absolute_gap,
+                "closed": self.closed, "trivial_bound": self.trivial_bound,
+                "timing": dict(self.timing), "fingerprint": self.formulation.fingerprint,
+                "ladder": [dataclasses.asdict(rung) for rung in self.ladder],
+                "labels": self.labels}
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame of one row, so that those of several results can be put together."""
+        return as_frame([self._row()])
+
+    def _row(self) -> dict[str, Any]:
+        """The numbers."""
+        certificate = None if self.certificate is None else self.certificate.kind
+        return {"problem": type(self.formulation).__name__, "solver": self.solver,
+                "seed": self.seed, "status": str(self.status), "objective": self.objective,
+                "lower_bound": self.lower_bound, "gap": self.gap, "violation": self.violation,
+                "certificate": certificate, "steps": len(self.history),
+                "seconds": sum(self.timing.values())}
+
+    def _repr_html_(self) -> str:
+        row = self._row()
+        shown = [name for name, value in row.items() if value is not None]
+        return html_table([row], shown)
 
     def _doubt(self) -> str:
         """What rounding leaves in doubt of the digits that are shown."""

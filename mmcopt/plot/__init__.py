@@ -1,4 +1,4 @@
-"""Pictures of results and comparisons; every function returns matplotlib axes and shows nothing.
+"""Pictures and pages of results and comparisons; pictures are matplotlib axes, and not shown.
 
 It may import every room below the estimators; the methods `plot` of results, comparisons,
 grids and assignments are doors to it. Public are the functions below.
@@ -7,7 +7,9 @@ grids and assignments are doors to it. Public are the functions below.
 from mmcopt.plot.cells import plot_cells
 from mmcopt.plot.comparisons import plot_comparison
 from mmcopt.plot.domains import plot_assignment, plot_dendrogram, plot_domain
+from mmcopt.plot.page import about, check_page, write_comparison, write_result
 from mmcopt.plot.results import draw, plot_history, plot_ladder, plot_result, plot_tree
 
-__all__ = ["draw", "plot_assignment", "plot_cells", "plot_comparison", "plot_dendrogram",
-           "plot_domain", "plot_history", "plot_ladder", "plot_result", "plot_tree"]
+__all__ = ["about", "check_page", "draw", "plot_assignment", "plot_cells", "plot_comparison", "plot_dendrogram",
+           "plot_domain", "plot_history", "plot_ladder", "plot_result", "plot_tree",
+           "write_comparison", "write_result"]

@@ -32,9 +32,10 @@ SHORT = 20  # leaves up to which a tree is drawn
 
 
 def draw(result: Result, kind: str, ax: Any = None) -> Any:
-    """Draw one of the pictures of a result: clusters, domain, ladder or tree."""
-    kinds: dict[str, Callable[..., Any]] = {"clusters": plot_result, "domain": plot_domain,
-                                            "ladder": plot_ladder, "tree": plot_tree}
+    """Draw one of the pictures of a result: clusters, domain, history, ladder or tree."""
+    kinds: dict[str, Callable[..., Any]] = {
+        "clusters": plot_result, "domain": plot_domain, "history": plot_history,
+        "ladder": plot_ladder, "tree": plot_tree}
     if kind not in kinds:
         raise ParameterError(f"plot: kind must be one of {', '.join(map(repr, kinds))}; "
                              f"got {kind!r}.")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt.checks import integer, optional
-from mmcopt.comparing.files import as_frame, save_table
+from mmcopt.comparing.files import save_table
 from mmcopt.errors import ParameterError
 from mmcopt.metrics import adjusted_rand_index
 from mmcopt.modeling.result import Result
@@ -19,7 +19,7 @@ from mmcopt.selection.columns import Columns
 from mmcopt.selection.labels import centrality, most_central, some
 from mmcopt.selection.paths import LAMS, MEMBERS, SOLVING, budget_of
 from mmcopt.solving.executors import check_executor
-from mmcopt.tables import markdown_table
+from mmcopt.tables import as_frame, html_table, markdown_table
 from mmcopt.types import Path, Samples
 
 
@@ -90,6 +90,9 @@ class Grid(Sequence[Result]):
     def to_frame(self) -> Any:
         """The table as a pandas DataFrame."""
         return as_frame(self.rows, self.COLUMNS)
+
+    def _repr_html_(self) -> str:
+        return html_table(self.rows, self.COLUMNS)
 
     def to_markdown(self) -> str:
         """The table in Markdown."""

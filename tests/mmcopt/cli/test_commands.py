@@ -512,3 +512,27 @@ def test_tables_keep_their_first_column_and_whole_numbers(width, monkeypatch, ca
     for row in rows:
         for column, value in row.items():
             assert console.cell(column, value) in out
+
+
+def test_doctor_tells_what_is_there(monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("MMCOPT_DATA", str(tmp_path))
+    assert main(["doctor"]) == 0
+    out = capsys.readouterr().out
+    for text in ("Python", "numpy", "threads", f"0 files in {tmp_path}", "GPL-3.0", "cvxopt"):
+        assert text in out, text
+    monkeypatch.setattr("mmcopt.cli.doctor._version", lambda package: None)
+    monkeypatch.setenv("MMCOPT_DATA", str(tmp_path / "none"))
+    assert main(["doctor", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert all(row["version"] == "not installed" for row in told["packages"])
+    assert told["facts"]["data sets"].endswith("which is no folder")
+
+
+def test_pages_of_solve_and_compare(capsys, tmp_path):
+    page = tmp_path / "page.html"
+    for command in (("solve", "--solver", "Tabu"), ("compare", "--solvers", "Tabu", "--seeds", "1")):
+        assert main([command[0], "gaussians:n=20", *command[1:], "--html", str(page)]) == 0
+        assert "<svg" in page.read_text(encoding="utf-8")
+        page.unlink()
+    assert main(["solve", "gaussians:n=20", "--html", str(tmp_path / "page.pdf")]) == 2
+    assert ".html" in capsys.readouterr().err

@@ -197,3 +197,22 @@ def test_names_of_classes_must_differ(result):
 def test_duals_that_overflow_fail_and_raise_nothing(result):
     claim = dataclasses.replace(result.certificate, duals={"t": 10**400})
     assert not dataclasses.replace(result, certificate=claim).verify()
+
+
+def test_a_result_as_a_dictionary_and_as_frames():
+    r = mm.solve(PROBLEM, "Tabu", seed=3).certify(time_limit=5)
+    told = r.to_dict()
+    assert told["objective"] == r.objective and told["gap"] == r.gap and told["seed"] == 3
+    assert np.array_equal(told["labels"], r.labels) and told["fingerprint"] == PROBLEM.fingerprint
+    assert [rung["level"] for rung in told["ladder"]] == [rung.level for rung in r.ladder]
+    frame = r.to_frame()
+    assert len(frame) == 1 and frame["lower_bound"][0] == r.lower_bound
+    history = r.history.to_frame()
+    assert list(history.columns) == r.history.columns and len(history) == len(r.history)
+
+
+def test_what_a_notebook_shows():
+    r = mm.solve(PROBLEM, "Tabu", seed=0)
+    shown = r._repr_html_()
+    assert shown.startswith("<table>") and "Tabu" in shown and f"{r.objective:.6g}" in shown
+    assert r.verify()._repr_html_().count("<tr>") == 1 + len(r.verify().checks)

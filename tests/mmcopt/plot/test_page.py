@@ -1,0 +1,71 @@
+"""Pages: whole without a network, with the numbers, pictures and proofs of what they are about."""
+
+import html.parser
+import re
+
+import pytest
+
+import mmcopt as mm
+from mmcopt.errors import ParameterError
+from mmcopt.formulations import LeastSquares
+
+X, Y = mm.datasets.load("blobs:n=24,k=2,seed=0")
+PROBLEM = LeastSquares(X, 2)
+
+
+class _Reader(html.parser.HTMLParser):
+    """Tags, where things lead to, and the text."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.links, self.words = [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.links += [v for k, v in attrs if k in ("src", "href", "xlink:href")]
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+def read(path):
+    text = path.read_text(encoding="utf-8")
+    page = _Reader(text)
+    assert all(link.startswith("#") for link in page.links)  # within its own pictures
+    assert not re.search(r"url\((?!#)|@import|<link|<iframe|fetch\(", text)
+    assert page.tags.count("table") == text.count("</table>")
+    return page, " ".join(page.words)
+
+
+def test_a_result_has_its_numbers_pictures_and_checks(tmp_path):
+    r = mm.solve(PROBLEM, "Tabu", seed=0).certify(time_limit=5)
+    r.to_html(tmp_path / "r.html")
+    page, words = read(tmp_path / "r.html")
+    assert page.tags.count("svg") == 3  # clusters, history, ladder
+    for text in (f"{r.objective:.6g}", "Tabu on LeastSquares: certified", "What was known when",
+                 "fingerprint", "kernel", "seed=0", "numpy"):
+        assert text in words, text
+    assert (tmp_path / "r.html").stat().st_size < 2e6
+
+
+def test_what_cannot_be_drawn_is_left_out(tmp_path):
+    mm.evaluate(PROBLEM, Y).to_html(tmp_path / "r.html")  # no step was made, no bound climbed
+    page, words = read(tmp_path / "r.html")
+    assert "Objective against time" not in words and "What was known when" not in words
+    assert "Numbers" in words and page.tags.count("svg") == 1
+
+
+def test_a_comparison_has_tables_that_sort(tmp_path):
+    table = mm.compare([PROBLEM], ["Tabu", "Shaking"], seeds=2, y=Y).certify(time_limit=5)
+    table.to_html(tmp_path / "c.html")
+    page, words = read(tmp_path / "c.html")
+    assert page.tags.count("svg") == 3 and page.tags.count("tr") > 2 + 4 and "script" in page.tags
+    for row in table.rows:
+        assert row["solver"] in words and f"{row['objective']:.6g}" in words
+    assert "mmcopt.compare(" in words and "what was known when" in words
+
+
+def test_pages_end_in_html(tmp_path):
+    with pytest.raises(ParameterError, match=r"to_html: the file name must end in .html; got"):
+        mm.evaluate(PROBLEM, Y).to_html(tmp_path / "r.pdf")
