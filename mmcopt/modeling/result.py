@@ -295,7 +295,7 @@ class Result:
         save(self, path, data=data)
 
     def plot(self, ax: Any = None, *, kind: str = "clusters") -> Any:
-        """Draw the ``"clusters"`` in the plane, ``"history"``, ``"ladder"`` of bounds or ``"tree"``.
+        """Draw the ``"clusters"`` in the plane, the ``"history"``, ``"ladder"`` or ``"tree"``.
 
         Of one-class problems also the ``"domain"``. Returns the matplotlib axes.
         """

@@ -10,6 +10,7 @@ from mmcopt.plot.domains import plot_assignment, plot_dendrogram, plot_domain
 from mmcopt.plot.page import about, check_page, write_comparison, write_result
 from mmcopt.plot.results import draw, plot_history, plot_ladder, plot_result, plot_tree
 
-__all__ = ["about", "check_page", "draw", "plot_assignment", "plot_cells", "plot_comparison", "plot_dendrogram",
-           "plot_domain", "plot_history", "plot_ladder", "plot_result", "plot_tree",
-           "write_comparison", "write_result"]
+__all__ = [
+    "about", "check_page", "draw", "plot_assignment", "plot_cells", "plot_comparison",
+    "plot_dendrogram", "plot_domain", "plot_history", "plot_ladder", "plot_result", "plot_tree",
+    "write_comparison", "write_result"]

@@ -32,7 +32,8 @@ body { font: 15px/1.5 system-ui, sans-serif; max-width: 70em; margin: 2em auto; 
 h1 { font-size: 1.5em } h2 { font-size: 1.15em; margin-top: 2em }
 pre { background: #f6f6f6; padding: 1em; overflow-x: auto }
 .wide { overflow-x: auto }
-table { border-collapse: collapse } th, td { padding: .25em .7em; border-bottom: 1px solid #ddd; white-space: nowrap }
+table { border-collapse: collapse }
+th, td { padding: .25em .7em; border-bottom: 1px solid #ddd; white-space: nowrap }
 th { text-align: left; cursor: pointer; background: #f6f6f6 }
 svg { max-width: 100%; height: auto }
 """
