@@ -72,7 +72,7 @@ def instance(seed):
     """Few samples of any kind: kernels, more features than samples, equal ones, not centred."""
     rng = np.random.default_rng([19, seed])
     k = int(rng.integers(3, 5))
-    n, d = int(rng.integers(3, 7)), int(rng.integers(1, 6))
+    n, d = int(rng.integers(k, 7)), int(rng.integers(1, 6))
     X = rng.standard_normal((n, d)) + rng.integers(0, 5) * rng.integers(0, k, (n, 1))
     if rng.random() < 0.15:
         X[1] = X[0]
