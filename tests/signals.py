@@ -137,7 +137,7 @@ def interruptible(rng, folder):
         ["compare", "digits:3,8", "--seeds", "20", "--time-limit", "1"],
         ["compare", "iris", "--seeds", "5", "--certify", "60"],
         *(["reproduce", paper, "--quick"]
-          for paper in ("umc-rls", "sgd-lmsvc", "cpm3c", "mkc", "evommc")),
+          for paper in ("umc-rls", "sgd-lmsvc", "cpm3c", "mkc", "evommc", "margins")),
         ["certify", f"{folder}/run.npz", "--seconds", "60"]])
     return " ".join(which[:4]), command(*which), True
 

@@ -65,7 +65,8 @@ def instance(seed):
     X = rng.standard_normal((n, d)) + rng.integers(0, 4) * (rng.random((n, 1)) < 0.5)
     other = (Gaussian(width=0.5), Polynomial(2))[seed % 2]
     return MKC(X, kernels=[Linear(), other], C=float(10 ** rng.uniform(0, 2)),
-               p=1.0 if seed % 3 == 2 else float(rng.choice([1.2, 1.5, 2.0, 3.0])), center=bool(rng.random() < 0.7))
+               p=1.0 if seed % 3 == 2 else float(rng.choice([1.2, 1.5, 2.0, 3.0])),
+               center=bool(rng.random() < 0.7))
 
 
 def judge(seed):
