@@ -401,7 +401,8 @@ def test_a_person_can_read_it(proved):
     assert len(leaves) > 3 and all(leaf.end.startswith("none is better") for leaf in leaves)
     words = tree.statement
     said = [float(x) for x in re.findall(r"\d+\.\d+|\d+e-\d+", words)]
-    assert said[0] <= tree.lower_bound and said[1] >= tree.objective and "leaves, of which 0" in words
+    assert said[0] <= tree.lower_bound and said[1] >= tree.objective
+    assert "leaves, of which 0" in words
     assert " in class 1" in str(tree) and " in a new class" in str(tree)
 
 

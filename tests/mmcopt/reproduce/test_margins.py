@@ -23,9 +23,10 @@ def test_optima_are_proved_and_compared():
     assert "of 2 problems 2 to 0.0001" in str(found)
 
 
+@pytest.mark.filterwarnings("ignore:CPM3C")
 def test_what_is_open_is_marked():
-    cell = margins.Cell("Iris", "iris", 50, 3, 0.3, 3)
-    found = margins.reproduce(True, None, print, margins.Plan((cell,), 0.0))
+    cell = margins.Cell("Iris", "iris", 150, 3, 0.3)
+    found = margins.reproduce(True, None, print, margins.Plan((cell,), 0.3))
     assert found.tables[0].here[cell.title][margins.OPTIMUM].mark == margins.OPEN
     assert "of 1 problems 0" in str(found)
 
