@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -22,7 +23,8 @@ class KernelTree(MarginTree):
 
     As `MarginTree`, with the machine on the labelled samples alone as the bound of a node (no g),
     its dual minimised over the weights of the kernels: see `mmcopt.bounds.kernel_tree`. Nodes are
-    many where C is small. Weights of |s|_p <= 1 with p of 1.1 and more.
+    many where C is small. Weights of |s|_p <= 1 with p of 1.1 and more, or p = 1, where the norm is
+    a maximum, and sweeps at fixed weights of the kernels go by turns with moves of these.
 
     Examples
     --------
@@ -44,8 +46,9 @@ class KernelTree(MarginTree):
                     "problem of several kernels, without an active balance or a floor on sizes.")
         if margin.k != 2:
             return f"its tree is over labels of two classes, and there are {margin.k}."
-        if margin.p < LEAST_P:
-            return f"it needs weights of |s|_p <= 1 with p >= {LEAST_P}, and p is {margin.p:g}."
+        if 1.0 < margin.p < LEAST_P:
+            return (f"it needs weights of |s|_p <= 1 with p = 1 or p >= {LEAST_P}, and p is "
+                    f"{margin.p:g}.")
         if margin.parts[0].n > LARGEST:
             return f"it keeps dense matrices of {margin.parts[0].n} samples; use certify instead."
         return None
@@ -57,7 +60,7 @@ class KernelTree(MarginTree):
         margin = f.offer(KernelMargin)
         rows = [sample_rows(part) for part in margin.parts]
         return planted(rows, margin.beta / 4.0, np.zeros(len(rows[0])),
-                       margin.p / (margin.p - 1.0), margin.scale)
+                       math.inf if margin.p == 1.0 else margin.p / (margin.p - 1.0), margin.scale)
 
     def scores(self, f: Any, point: Any) -> Floats:
         risk = f.offer(CutRisk)

@@ -82,8 +82,9 @@ class Tree:
         from mmcopt.compiled.margin_tree import Node
 
         n, M = self.n, len(K)
+        weight = np.full(M, 1.0 / M if math.isinf(self.power) else 1.0)
         return Node(np.zeros(n), np.zeros(n), np.full(n, level), np.zeros((M, n)), K, np.zeros(M),
-                    np.ones(M), self.g, np.empty(max(n, M)), most)
+                    weight, self.g, np.empty(max(n, M)), most)
 
 
 @dataclass(frozen=True, kw_only=True)

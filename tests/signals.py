@@ -57,7 +57,8 @@ SOLVERS = [
      ("margins", "MarginTree"), ("margins", "MarginSearch"), ("margins", "CuttingPlane"),
      ("margins", "SGD"), ("classes", "ClassTree"), ("classes", "MarginSearch"),
      ("classes", "CuttingPlane"), ("kernels", "KernelTree"), ("kernels", "CuttingPlane"),
-     ("domain", "DualCoordinate"), ("domain", "SGD"), ("domain", "CuttingPlane"), ("sphere", "Libsvm"),
+     ("domain", "DualCoordinate"), ("domain", "SGD"), ("domain", "CuttingPlane"),
+     ("sphere", "Libsvm"),
      ("sdp", "RegularizedDual"), ("plain", "InteriorPoint"), ("plain", "LowRank"),
      ("slack", "Conic"), ("partition", "RegularizedDual"), ("lifted", "MarginBarrier"),
      ("centres", "Memetic"), ("centres", "Hartigan"), ("centres", "Lloyd"), ("ratios", "Memetic"),
@@ -136,7 +137,7 @@ def interruptible(rng, folder):
         ["compare", "digits:3,8", "--seeds", "20", "--time-limit", "1"],
         ["compare", "iris", "--seeds", "5", "--certify", "60"],
         *(["reproduce", paper, "--quick"]
-          for paper in ("umc-rls", "sgd-lmsvc", "cpm3c", "mkc", "evommc")),
+          for paper in ("umc-rls", "sgd-lmsvc", "cpm3c", "mkc", "evommc", "margins")),
         ["certify", f"{folder}/run.npz", "--seconds", "60"]])
     return " ".join(which[:4]), command(*which), True
 

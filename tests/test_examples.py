@@ -104,7 +104,8 @@ def test_shapes_and_sizes_ask_for_other_objectives(run):
     assert max(ari["moons", "KernelKMeans"], ari["sizes", "LeastSquares"]) < 0.6
 
 
-@pytest.mark.parametrize("name", ["compare_margin_solvers", "mkc_weights", "shapes"])
+@pytest.mark.parametrize("name", ["compare_margin_solvers", "mkc_weights", "proved_margin",
+                                  "shapes"])
 def test_a_script_about_margins_draws_one_picture(run, name):
     pytest.importorskip("matplotlib")
     out, folder = run(name)

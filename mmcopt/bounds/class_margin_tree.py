@@ -94,8 +94,9 @@ def best_rows(costs: Floats, label: Any, h: Floats, unit: float) -> Floats:
 
 
 def _thresholds(c: Floats, own: float, right: Floats) -> Floats:
-    """Theta with ``own theta + sum_q (theta - c_q)_+ = right``, for sorted rows c: the least of
-    those that have the first of them in the sum.
+    """Theta with ``own theta + sum_q (theta - c_q)_+ = right``, for sorted rows c.
+
+    It is the least of those with the first one, two, ... of them in the sum.
     """
     count = np.arange(1, c.shape[1] + 1)
     theta = (right[:, None] + np.cumsum(c, axis=1)) / (own + count)

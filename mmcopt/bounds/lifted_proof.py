@@ -36,9 +36,9 @@ class LiftedProof(Generic[T]):
         levels = np.asarray(duals["level"])
         if self.root.shape != (n,) or not (np.isfinite(self.root) & (self.root >= 0.0)).all():
             raise ValueError("the tree proves nothing: the g of the root are not numbers >= 0")
-        counts = tree.share.reshape(*levels.shape, -1).any(axis=2) \
-            if levels.shape == tree.share.shape[:2] else True
-        if counts is True or levels.dtype.kind not in "iu" \
+        counts = tree.share != 0.0
+        counts = counts.any(axis=2) if counts.ndim == 3 else counts
+        if levels.shape != counts.shape or levels.dtype.kind not in "iu" \
                 or not ((levels >= 0) & (levels <= LEVELS)).all() \
                 or (levels.astype(bool) & counts).any():
             raise ValueError("the tree proves nothing: a sample has no part of the root's g, or "

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +55,18 @@ class ProofTree:
         """Leaves from left to right, as they are printed."""
         return [v for v, _ in self._walk() if not self.nodes[v].children]
 
+    @property
+    def statement(self) -> str:
+        """What the tree proves, in words."""
+        share = (self.objective - self.lower_bound) / max(abs(self.objective), 1e-10)
+        leaves, shut = self.leaves, "none is better"
+        open_ones = sum(not self.nodes[v].end.startswith(shut) for v in leaves)
+        return (f"No labels have an objective below {_rounded(self.lower_bound, math.floor)}. "
+                f"Those found have at most {_rounded(self.objective, math.ceil)}: they cannot be "
+                f"improved by more than {_rounded(100 * max(share, 0.0), math.ceil, 2)} %. All "
+                f"labelings are in one of {len(leaves)} leaves, of which {open_ones} may hold "
+                "better ones, or have a label that was ruled out on the way to one.")
+
     def _walk(self) -> list[tuple[int, str]]:
         """Nodes in the order of printing, each with what stands in front of it."""
         out, stack = [], [(0, "", "")]
@@ -77,6 +90,14 @@ class ProofTree:
 
 def _number(value: float) -> str:
     return "-" if math.isinf(value) else f"{value:.6g}"
+
+
+def _rounded(value: float, to: Callable[[float], int], digits: int = 6) -> str:
+    """A number of so many digits that is no larger, or no smaller, than what it stands for."""
+    if not math.isfinite(value) or value == 0.0:
+        return f"{value:g}"
+    places = digits - 1 - math.floor(math.log10(abs(value)))
+    return f"{to(value * 10.0**places) / 10.0**places:.{digits}g}"
 
 
 def proof_tree(result: Result) -> ProofTree:

@@ -27,6 +27,8 @@ Power = Any  # float or None
 SWEEPS, SLOW = 30, 0.02  # of coordinate ascent at a node, and the share of what is missing to go on
 HALVINGS = 60  # at most, of the step to the best weight of a sample in several kernels
 STUBBORN, STILL = 20_000, 1e-15  # sweeps of a machine, and a relative gain that is rounding
+QUICK, QUICKEST = 0.5, 50.0  # powers of the squares by which weights of kernels move
+LEAST_WEIGHT = 1e-12  # of a kernel, which could not come back from zero
 BALANCED = 1e-4  # of the target: what a branching sample should gain on its worse side
 door = compiled(error_model="numpy")
 loop = compiled(error_model="numpy", **INNER)
@@ -111,8 +113,8 @@ def _norm(square: F, power: Power) -> float:
     top, total = 0.0, 0.0
     for m in range(len(square)):
         top = max(top, square[m])
-    if top <= 0.0:
-        return 0.0
+    if top <= 0.0 or power == np.inf:
+        return top
     for m in range(len(square)):
         share = max(square[m], 0.0) / top
         total += share * share if power == 2.0 else share**power
@@ -141,14 +143,38 @@ def value(node: Node, power: Power) -> float:
 
 @loop
 def weigh(node: Node, power: Power) -> None:
-    """The weights of the kernels that are best at the node; of one, 1."""
+    """The weights of the kernels that are best at the node; of one, 1.
+
+    Where the norm is the largest square they are not those of u, and `_reweigh` looks for them.
+    """
     if power is None:
         node.weight[0] = 1.0
+        return
+    if power == np.inf:
         return
     total = _norm(node.square, power)
     for m in range(len(node.square)):
         node.weight[m] = 0.0 if total <= 0.0 \
             else (max(node.square[m], 0.0) / total) ** (power - 1.0)
+
+
+@loop
+def _reweigh(node: Node, quick: float) -> None:
+    """Weights of sum 1 that are nearer to the best, where the norm is the largest square.
+
+    The best u for these weights has equal squares where weights are above 0, and none above them.
+    """
+    top, total = 0.0, 0.0
+    for m in range(len(node.square)):
+        top = max(top, node.square[m])
+    if top <= 0.0:
+        return
+    for m in range(len(node.square)):
+        share = max(node.square[m], 0.0) / top
+        node.weight[m] = max(node.weight[m] * share**quick, LEAST_WEIGHT)
+        total += node.weight[m]
+    for m in range(len(node.square)):
+        node.weight[m] /= total
 
 
 @loop
@@ -169,7 +195,18 @@ def objective(node: Node, power: Power) -> float:
     for i in range(n):
         t = score(node, i)
         rest += _g(node, i) * t * t + max(0.0, 1.0 - abs(t))
+    if power is not None and power == np.inf:
+        return _mean(node) + rest / n
     return _norm(node.square, power) + rest / n
+
+
+@loop
+def _mean(node: Node) -> float:
+    """The squares of the kernels by their weights."""
+    total = 0.0
+    for m in range(len(node.square)):
+        total += node.weight[m] * node.square[m]
+    return total
 
 
 # ---------------------------------------------------------------- changes of a dual point
@@ -220,6 +257,11 @@ def _slope(node: Node, power: Power, i: int, s: float, d: float) -> float:
     total, slope = _moved(node, power, i, s, d), 0.0
     if total <= 0.0:
         return 0.0
+    if power == np.inf:
+        for m in range(len(node.square)):
+            if node.spare[m] == total:
+                slope = max(slope, s * node.t[m, i] + 0.5 * d * node.K[m, i, i])
+        return slope
     for m in range(len(node.square)):
         share = max(node.spare[m], 0.0) / total
         share = share if power == 2.0 else share ** (power - 1.0)
@@ -285,6 +327,15 @@ def _move(node: Node, power: Power, i: int, s: float) -> float:
         if d == 0.0:
             return 0.0
         gain = min(new, unit) - min(old, unit) + (-d * t - 0.25 * d * d * k)
+    elif power == np.inf:  # the best for the weights as they are: the bound may fall
+        k, t = 0.0, s * score(node, i)
+        for m in range(len(node.square)):
+            k += node.weight[m] * node.K[m, i, i]
+        new = _best_weight(k, t, old, len(node.u), node.most)
+        d = new - old
+        if d == 0.0:
+            return 0.0
+        gain = min(new, unit) - min(old, unit) + (-d * t - 0.25 * d * d * k)
     else:
         new = _best_of_several(node, power, i, s, old)
         d = new - old
@@ -301,6 +352,8 @@ def _move(node: Node, power: Power, i: int, s: float) -> float:
 @loop
 def _ascend(node: Node, power: Power, target: float, sweeps: int, slow: float) -> float:
     """Coordinate ascent over the weights of fixed samples; the bound."""
+    if power is not None and power == np.inf:
+        return _climb(node, target, sweeps, slow)
     bound = value(node, power)
     for _ in range(sweeps):
         gain = 0.0
@@ -314,9 +367,39 @@ def _ascend(node: Node, power: Power, target: float, sweeps: int, slow: float) -
 
 
 @loop
+def _swept(node: Node) -> float:
+    """A sweep at the weights of the kernels as they are; what the bound of these gains."""
+    gain = 0.0
+    for i in range(len(node.u)):
+        if node.y[i] != 0.0 and node.level[i] == 0.0:
+            gain += _move(node, np.inf, i, node.y[i])
+    return gain
+
+
+@loop
+def _climb(node: Node, target: float, sweeps: int, slow: float) -> float:
+    """The ascent where the norm is the largest square: sweeps and weights of kernels by turns."""
+    bound, quick = value(node, np.inf), QUICK
+    for _ in range(sweeps):
+        gain, before = _swept(node), bound
+        bound = value(node, np.inf)
+        if bound >= target:
+            break
+        ahead = bound + _norm(node.square, np.inf) - _mean(node)  # what other weights may reach
+        if ahead < target and gain <= slow * (target - ahead) \
+                and ahead - bound <= slow * (target - bound):
+            break
+        quick = min(quick * 1.3, QUICKEST) if bound > before else max(0.5 * quick, QUICK)
+        _reweigh(node, quick)
+    return bound
+
+
+@loop
 def _solve(node: Node, power: Power, tol: float) -> float:
     """The machine of all labels, at levels of 0, to a relative gap of ``tol``; its objective."""
     bound, now = value(node, power), objective(node, power)
+    if power is not None and power == np.inf:
+        return _solve_largest(node, tol)
     for _ in range(STUBBORN):
         gain = 0.0
         for i in range(len(node.u)):
@@ -325,6 +408,25 @@ def _solve(node: Node, power: Power, tol: float) -> float:
         now = objective(node, power)
         if now - bound <= tol * now or gain <= STILL * now:
             break
+    return now
+
+
+@loop
+def _solve_largest(node: Node, tol: float) -> float:
+    """The machine of all labels where the norm is the largest square."""
+    now, quick, before = objective(node, np.inf), QUICK, np.inf
+    for _ in range(STUBBORN):
+        for _ in range(20):
+            gain = _swept(node)
+            now = objective(node, np.inf)
+            if gain <= 0.1 * (now - value(node, np.inf)):
+                break
+        gap = now - value(node, np.inf)
+        if gap <= tol * now:
+            break
+        quick = min(quick * 1.3, QUICKEST) if gap < before else max(0.5 * quick, QUICK)
+        before = gap
+        _reweigh(node, quick)
     return now
 
 

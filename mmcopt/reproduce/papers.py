@@ -15,8 +15,9 @@ from mmcopt.types import Path
 
 _MODULES = {"umc-rls": "mmcopt.reproduce.umc_rls", "evommc": "mmcopt.reproduce.evommc",
             "sgd-lmsvc": "mmcopt.reproduce.sgd_lmsvc", "cpm3c": "mmcopt.reproduce.cpm3c",
-            "mkc": "mmcopt.reproduce.mkc"}
-TABLES = {"umc-rls": (1, 2), "evommc": (1, 2), "sgd-lmsvc": (1,), "cpm3c": (2, 3, 4), "mkc": (2,)}
+            "mkc": "mmcopt.reproduce.mkc", "margins": "mmcopt.reproduce.margins"}
+TABLES = {"umc-rls": (1, 2), "evommc": (1, 2), "sgd-lmsvc": (1,), "cpm3c": (2, 3, 4), "mkc": (2,),
+          "margins": (1,)}
 
 
 def run(paper: str, *, table: int | None = None, quick: bool = False, out: Any = None,

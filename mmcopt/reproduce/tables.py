@@ -15,6 +15,7 @@ PAPERS: dict[str, str] = {
     "sgd-lmsvc": "Pham et al. 2016: fast support vector clustering (Table 1)",
     "cpm3c": "Zhao et al. 2008: multi-class maximum margin clustering (Tables 2, 3, 4)",
     "mkc": "Zhao et al. 2009: multiple kernel clustering (Table 2)",
+    "margins": "no paper: how well proved optima of CPM3C agree with the classes (Table 1)",
 }
 
 Say = Callable[[str], Any]

@@ -1,9 +1,10 @@
-"""Optima of margins, proved: ``python tests/benchmarks/margins.py [proofs|kernels|large]``.
+"""Optima of margins, proved: ``python tests/benchmarks/margins.py [proofs|kernels|classes|large]``.
 
 Without a name all of:
 
 proofs   two-class CPM3C on digits 3-8, with a Gaussian kernel, iris and moons, 100 and 200 samples
 kernels  MKC with its three kernels, 100 samples, C = 50 and 10
+classes  CPM3C of three classes: iris, three clouds, 30 and 60 samples
 large    all 357 digits of 3 and 8 at beta = .1: the bound as seconds go by
 
 Each row is the optimum, the gap, how well the optimum agrees with the classes, the nodes, and
@@ -18,6 +19,8 @@ import sys
 import tempfile
 import time
 import warnings
+
+import numpy as np
 
 import mmcopt as mm
 from mmcopt.formulations import CPM3C, MKC
@@ -75,8 +78,23 @@ def kernels():
     X, y = digits(100)
     mm.solve(MKC(X[:30]), "KernelTree", seed=0)  # compile
     for C in (50.0, 10.0):
-        for p in (2.0, 1.5):
+        for p in (2.0, 1.5, 1.0):
             proved(f"MKC 100, C {C:g}, p {p:g}", MKC(X, C=C, p=p), y, "KernelTree")
+
+
+def classes():
+    """CPM3C of three classes."""
+    X, y = mm.datasets.load("iris")
+    mm.solve(CPM3C(X[::10], 3), "ClassTree", seed=0)  # compile
+    rng = np.random.default_rng(0)
+    for n in (30, 60):
+        rows = np.sort(rng.permutation(150)[:n])
+        clouds = np.concatenate([rng.normal(size=(n // 3, 2)) * 0.5 + centre
+                                 for centre in ((0, 0), (2, 0), (1, 1.7))])
+        for name, Z, z in (("iris", X[rows], y[rows]),
+                           ("clouds", clouds, np.repeat(np.arange(3), n // 3))):
+            for beta in (0.3, 0.1, 0.03, 0.01):
+                proved(f"{name} {n}, beta {beta:g}", CPM3C(Z, 3, beta=beta), z, "ClassTree")
 
 
 def large():
@@ -96,7 +114,7 @@ def large():
     print(mm.solve(CPM3C(X, beta=0.1), "MarginTree", seed=0, callback=watch))
 
 
-PARTS = {"proofs": proofs, "kernels": kernels, "large": large}
+PARTS = {"proofs": proofs, "kernels": kernels, "classes": classes, "large": large}
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")

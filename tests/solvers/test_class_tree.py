@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -72,7 +73,7 @@ def instance(seed):
     """Few samples of any kind: kernels, more features than samples, equal ones, not centred."""
     rng = np.random.default_rng([19, seed])
     k = int(rng.integers(3, 5))
-    n, d = int(rng.integers(3, 7)), int(rng.integers(1, 6))
+    n, d = int(rng.integers(k, 7)), int(rng.integers(1, 6))
     X = rng.standard_normal((n, d)) + rng.integers(0, 5) * rng.integers(0, k, (n, 1))
     if rng.random() < 0.15:
         X[1] = X[0]
@@ -398,6 +399,10 @@ def test_a_person_can_read_it(proved):
     assert any("classes are ruled out" in node.end for node in tree.nodes)
     leaves = [tree.nodes[v] for v in tree.leaves]
     assert len(leaves) > 3 and all(leaf.end.startswith("none is better") for leaf in leaves)
+    words = tree.statement
+    said = [float(x) for x in re.findall(r"\d+\.\d+|\d+e-\d+", words)]
+    assert said[0] <= tree.lower_bound and said[1] >= tree.objective
+    assert "leaves, of which 0" in words
     assert " in class 1" in str(tree) and " in a new class" in str(tree)
 
 

@@ -65,7 +65,8 @@ def instance(seed):
     X = rng.standard_normal((n, d)) + rng.integers(0, 4) * (rng.random((n, 1)) < 0.5)
     other = (Gaussian(width=0.5), Polynomial(2))[seed % 2]
     return MKC(X, kernels=[Linear(), other], C=float(10 ** rng.uniform(0, 2)),
-               p=float(rng.choice([1.2, 1.5, 2.0, 3.0])), center=bool(rng.random() < 0.7))
+               p=1.0 if seed % 3 == 2 else float(rng.choice([1.2, 1.5, 2.0, 3.0])),
+               center=bool(rng.random() < 0.7))
 
 
 def judge(seed):
@@ -126,6 +127,13 @@ def test_certify_ends_certified():
     assert [rung.level for rung in result.ladder][-1] == "margin-tree"
 
 
+def test_weights_of_sum_one_are_proved_as_well():
+    result = mm.solve(MKC(DIGITS[:40], C=50.0, p=1.0), KernelTree(starts=5), seed=0)
+    assert result.status is Status.CERTIFIED and result.verify()
+    found = mm.solve(result.formulation, seed=0)
+    assert result.lower_bound <= found.objective <= result.objective * (1 + 1e-4)
+
+
 def test_forged_trees_are_refused(proved):
     duals = proved.certificate.duals
     turned = {**duals, "share": -duals["share"]}
@@ -147,7 +155,7 @@ def test_weights_move_the_bound_and_none_above_the_optimum(proved):
 
 @pytest.mark.parametrize(("problem", "words"), [
     (MKC(DIGITS[:20], 3), "labels of two classes, and there are 3"),
-    (MKC(DIGITS[:20], p=1.0), "p >= 1.1, and p is 1"),
+    (MKC(DIGITS[:20], p=1.05), "p = 1 or p >= 1.1, and p is 1.05"),
     (MKC(DIGITS[:20], size_floor=0.5), "a floor on sizes"),
     (MKC(DIGITS[:20], balance=1.0, center=False), "an active balance"),
     (CPM3C(DIGITS[:20]), "several kernels")])

@@ -172,11 +172,13 @@ def test_run(monkeypatch, tmp_path, capsys, report):
     shown = capsys.readouterr()
     assert "0.62±0.00*" in shown.out and "working" in shown.err
     assert (tmp_path / "evommc.json").is_file()
-    assert list(reproduce.PAPERS) == ["umc-rls", "evommc", "sgd-lmsvc", "cpm3c", "mkc"]
+    assert list(reproduce.PAPERS) == ["umc-rls", "evommc", "sgd-lmsvc", "cpm3c", "mkc",
+                                        "margins"]
 
 
 @pytest.mark.parametrize("paper, options, words", [
-    ("umc", {}, "run: paper must be one of 'umc-rls', 'evommc', 'sgd-lmsvc', 'cpm3c', 'mkc'; "
+    ("umc", {}, "run: paper must be one of 'umc-rls', 'evommc', 'sgd-lmsvc', 'cpm3c', 'mkc', "
+     "'margins'; "
                 "got 'umc'."),
     ("umc-rls", {"table": 3}, "run: table must be one of 1, 2 for umc-rls; got 3."),
 ])
