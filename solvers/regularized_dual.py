@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -59,8 +60,9 @@ class DualSpace:
         clique = np.sqrt(lift.k * (lift.k + 1) / 4)
         norms = [1.0, norm**2, norm / np.sqrt(2), norm / np.sqrt(2), np.sqrt(0.5), 1.0, np.sqrt(2)]
         self.unit = 1.0 / np.repeat(norms, sizes)
+        width = cuts.odd.shape[1]
         self.unit[self.slices[5]] = 1.0 / np.repeat(
-            [np.sqrt(1.5), clique], [len(cuts.triangles), len(cuts.cliques)])
+            [np.sqrt(1.5), clique, np.sqrt(width * (width - 1) / 4)], cuts.counts)
         N = np.full(sizes[6], -2.0 * lift.floor)
         self.linear = self.unit * np.concatenate([
             np.full(m, lift.top), [lift.square, -lift.square_low], lift.row_high, -lift.row_low,
@@ -80,7 +82,7 @@ class DualSpace:
         """The duals by name."""
         u, t, up, down, pairs, g, above = ((self.unit * z)[s] for s in self.slices)
         duals = {"u": u, "t": np.array(t[0] - t[1]), "up": up, "down": down, "pairs": pairs,
-                 "g": g, "triangles": self.cuts.triangles, "cliques": self.cuts.cliques}
+                 "g": g, **self.cuts.by_name}
         if self.upper is not None:
             N = np.zeros((self.lift.m, self.lift.m))
             N[self.upper] = above
@@ -176,6 +178,7 @@ class RegularizedDual(Solver):
     shrink: float = hyper(0.7, real(0, 1, open_low=True), "factor of alpha from step to step")
     floor: float = hyper(1e-8, real(0, open_low=True), "smallest alpha, times |R|_F / m")
     cuts_per_node: float = hyper(6.0, real(0), "cuts added a step, times the number of nodes")
+    odd_per_node: float = hyper(3.0, real(0), "cuts of odd sets added, in the same way")
     patience: int = hyper(4, integer(1), "steps without improvement after which it stops")
     target: float | None = hyper(None, optional(real()), "a lower bound at which it stops at once")
 
@@ -316,7 +319,11 @@ class RegularizedDual(Solver):
 
     def _violated(self, lift: Lift, X: Floats, least: float = 0.02) -> Cuts:
         most = max(10, int(self.cuts_per_node * lift.m))
-        return violated_cuts.violated(lift, X, most, least=least * lift.top)
+        found = violated_cuts.violated(lift, X, most, least=least * lift.top)
+        if not lift.odd:
+            return found
+        sets = violated_cuts.odd_sets(lift, X, int(self.odd_per_node * lift.m), 2.0 * least)
+        return dataclasses.replace(found, odd=sets)
 
     def _recut(self, lift: Lift, state: _Dual) -> int:
         """Drop cuts whose multiplier is 0, add violated ones; the number of cuts added."""
@@ -327,8 +334,7 @@ class RegularizedDual(Solver):
         cuts = old.join(self._violated(lift, state.X, state.least))
         if len(cuts) - len(old) < lift.m:
             state.least = max(LEAST_VIOLATION, state.least / 2)
-        duals.update(g=_spread(duals["g"][keep], old, cuts), triangles=cuts.triangles,
-                     cliques=cuts.cliques)
+        duals.update(g=_spread(duals["g"][keep], old, cuts), **cuts.by_name)
         state.space = DualSpace(lift, cuts)
         state.z = state.space.pack(duals)
         return len(cuts) - len(old)
@@ -369,8 +375,7 @@ def _newton_direction(pairs: list[tuple[Floats, Floats]], g: Floats, free: Any,
 
 def _spread(g: Floats, old: Cuts, cuts: Cuts) -> Floats:
     """Multipliers of the old cuts in the order of all cuts, in which each kind begins with them."""
-    t, triangles = len(old.triangles), len(cuts.triangles)
     out = np.zeros(len(cuts))
-    out[:t] = g[:t]
-    out[triangles:triangles + len(old.cliques)] = g[t:]
+    for new, kept in zip(cuts.parted(out), old.parted(g), strict=True):
+        new[:len(kept)] = kept
     return out

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from mmcopt.bounds import enumeration, ratio_lift
-from mmcopt.bounds.label_lift import SIGNS, Duals, Lift, binary_lift, partition_lift
+from mmcopt.bounds.label_lift import NO_SETS, SIGNS, Duals, Lift, binary_lift, partition_lift
 from mmcopt.bounds.ratio_lift import RatioLift
 from mmcopt.capabilities import LabelProblem, LabelQuadratic, LabelRatio
 from mmcopt.errors import InfeasibleError
@@ -30,7 +30,7 @@ def lift_of(lq: LabelProblem) -> Lift | RatioLift:
         return dataclasses.replace(ratio_lift.ratio_lift(lq), cuts=True)
     lq = cast(LabelQuadratic, lq)
     lift = binary_lift(lq) if lq.k == 2 else partition_lift(lq)
-    return dataclasses.replace(lift, cuts=True)
+    return dataclasses.replace(lift, cuts=True, odd=lift.binary)
 
 
 def decided(lq: Problem, decisions: list[Decision]) -> Problem:
@@ -156,6 +156,8 @@ def inherited(parent: Lift | RatioLift, child: Lift | RatioLift, duals: Duals) -
 
 def _inherit_cuts(out: Duals, duals: Duals, place: Ints, sign: Any, child: Lift) -> None:
     t, q, g = duals["triangles"], duals["cliques"], np.asarray(duals["g"])
+    odd = np.asarray(duals.get("odd", NO_SETS))
+    g, of_sets = np.split(g, [len(t) + len(q)])
     nodes, turn = place[t[:, :3]], sign[t[:, :3]]
     signs = SIGNS[t[:, 3]] * np.column_stack([turn[:, 0] * turn[:, 1], turn[:, 0] * turn[:, 2],
                                               turn[:, 1] * turn[:, 2]])
@@ -175,4 +177,6 @@ def _inherit_cuts(out: Duals, duals: Duals, place: Ints, sign: Any, child: Lift)
         whole = (np.diff(ordered, axis=1) > 0).all(axis=1)
         cliques = ordered[whole]
         kept.append(g[len(t):][whole])
-    out.update(triangles=rows, cliques=cliques, g=np.concatenate(kept))
+    at = np.abs(odd) - 1  # what becomes of an odd set is one again, perhaps with a node twice
+    out.update(triangles=rows, cliques=cliques, g=np.concatenate([*kept, of_sets]),
+               odd=np.sign(odd) * sign[at].astype(np.int64) * (place[at] + 1))

@@ -30,36 +30,54 @@ from mmcopt.tables import spoken
 from mmcopt.types import Floats, Ints
 
 Duals = dict[str, Any]
-DUALS = ("u", "t", "up", "down", "pairs", "g", "N", "triangles", "cliques")  # by name
+DUALS = ("u", "t", "up", "down", "pairs", "g", "N", "triangles", "cliques", "odd")  # by name
 NO_CUTS = np.empty((0, 4), dtype=np.int64)
+NO_SETS = np.empty((0, 5), dtype=np.int64)
 # Signs of the three entries (ij, ik, jl) of a triangle cut of each type.
 SIGNS = np.array([[-1, -1, -1], [1, 1, -1], [1, -1, 1], [-1, 1, 1]], dtype=np.float64)
 
 
 @dataclass(frozen=True)
 class Cuts:
-    """Valid inequalities on entries of X: triangles, and cliques of k + 1 nodes.
+    """Valid inequalities on entries of X: triangles, cliques of k + 1 nodes, and odd sets.
 
     A triangle (i, j, l, type) says in words of M: type 0 of the three nodes two are together (two
     clusters only); types 1-3 if two pairs are together, so is the third. A clique says that of
-    k + 1 nodes two are together.
+    k + 1 nodes two are together. A row of an odd set (two clusters only) holds b (node + 1), b = 1
+    or -1, for an odd number s of nodes, of which some may be the same: as (sum b_p y_p)^2 is odd,
+    ``-sum_{p<q} b_p b_q X_pq <= (s - 1) / 2`` (pentagonal where s = 5; triangles are s = 3).
     """
 
     triangles: Ints = dataclasses.field(default_factory=lambda: NO_CUTS)
     cliques: Ints = dataclasses.field(default_factory=lambda: np.empty((0, 0), dtype=np.int64))
+    odd: Ints = dataclasses.field(default_factory=lambda: NO_SETS)
 
     def __len__(self) -> int:
-        return len(self.triangles) + len(self.cliques)
+        return sum(self.counts)
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """How many there are of each kind."""
+        return len(self.triangles), len(self.cliques), len(self.odd)
+
+    @property
+    def by_name(self) -> dict[str, Ints]:
+        """The cuts as a certificate names them."""
+        return {"triangles": self.triangles, "cliques": self.cliques, "odd": self.odd}
+
+    def parted(self, values: Any) -> list[Any]:
+        """Numbers of all cuts as those of each kind."""
+        return np.split(values, np.cumsum(self.counts)[:-1])
 
     def take(self, keep: NDArray[np.bool_]) -> Cuts:
         """The cuts that a mask keeps."""
-        t = len(self.triangles)
-        return Cuts(self.triangles[keep[:t]], self.cliques[keep[t:]])
+        t, c, o = self.parted(keep)
+        return Cuts(self.triangles[t], self.cliques[c], self.odd[o])
 
     def join(self, other: Cuts) -> Cuts:
         """These cuts and, after them in each kind, the others that are not among them."""
         return Cuts(_new_rows(self.triangles, other.triangles),
-                    _new_rows(self.cliques, other.cliques))
+                    _new_rows(self.cliques, other.cliques), _new_rows(self.odd, other.odd))
 
 
 def _new_rows(old: Ints, new: Ints) -> Ints:
@@ -107,9 +125,10 @@ class Lift(Capability):
 
     ``square_low <= b'Xb <= square``, ``row_low <= (Xb)_i <= row_high`` for i in ``rows``,
     X_ij >= floor for all pairs when ``bounded``, X_ij = floor for ``pairs``, and, when ``cuts``,
-    all `Cuts`, of which solvers add those that are violated. The objective of the label problem is
-    at least ``base - scale <R, X>``. Node j of the label problem is ``signs[j]`` times node
-    ``groups[j]`` of the lift. ``mass`` is the sum of |W_ij|, to which rounding is relative.
+    all `Cuts`, of which solvers add those that are violated, odd sets only where ``odd``. The
+    objective of the label problem is at least ``base - scale <R, X>``. Node j of the label problem
+    is ``signs[j]`` times node ``groups[j]`` of the lift. ``mass`` is the sum of |W_ij|, to which
+    rounding is relative.
     """
 
     R: Floats
@@ -130,6 +149,7 @@ class Lift(Capability):
     pairs: Ints
     mass: float
     cuts: bool = False
+    odd: bool = False
 
     @property
     def m(self) -> int:
@@ -177,7 +197,7 @@ class Lift(Capability):
 
     def entries(self, cuts: Cuts) -> Entries:
         """Cuts as entries of X with right sides; rows that are no valid cut raise ValueError."""
-        t, q = np.asarray(cuts.triangles), np.asarray(cuts.cliques)
+        t, q, o = np.asarray(cuts.triangles), np.asarray(cuts.cliques), np.asarray(cuts.odd)
         if t.size and (t.min() < 0 or t[:, :3].max() >= self.m or t[:, 3].max() > 3
                        or (t[:, 0] == t[:, 1]).any() or (t[:, 0] == t[:, 2]).any()
                        or (t[:, 1] == t[:, 2]).any() or (not self.binary and (t[:, 3] == 0).any())):
@@ -201,6 +221,17 @@ class Lift(Capability):
             coef.append(np.full(len(q) * a.size, -1.0))
             span = self.top - self.floor
             right.append(np.full(len(q), -span - a.size * self.floor))
+        if o.size:
+            size = o.shape[1]
+            if not self.binary or size % 2 == 0 or (o == 0).any() or o.min() < -self.m \
+                    or o.max() > self.m:
+                raise ValueError("a cut of an odd set is malformed")
+            a, b = np.triu_indices(size, 1)
+            cut.append(np.repeat(len(t) + len(q) + np.arange(len(o)), a.size))
+            i.append((np.abs(o) - 1)[:, a].reshape(-1))
+            j.append((np.abs(o) - 1)[:, b].reshape(-1))
+            coef.append(-(np.sign(o)[:, a] * np.sign(o)[:, b]).reshape(-1).astype(np.float64))
+            right.append(np.full(len(o), (size - 1) / 2))
         return Entries(np.concatenate(cut), np.concatenate(i), np.concatenate(j),
                        np.concatenate(coef), np.concatenate(right))
 
@@ -262,7 +293,10 @@ class Lift(Capability):
 
         triangles = np.asarray(duals.get("triangles", NO_CUTS), dtype=np.int64).reshape(-1, 4)
         cliques = np.asarray(duals.get("cliques", np.empty((0, 0))), dtype=np.int64)
-        cuts = Cuts(triangles, cliques.reshape(-1, self.k + 1) if cliques.size else cliques)
+        odd = np.asarray(duals.get("odd", NO_SETS), dtype=np.int64)
+        if odd.ndim != 2:
+            raise ValueError("the cuts of odd sets must have a row each")
+        cuts = Cuts(triangles, cliques.reshape(-1, self.k + 1) if cliques.size else cliques, odd)
         r, m = self.rows.size, self.m
         out = {"u": array("u", (m,)), "t": float(array("t", ())),
                "up": np.maximum(array("up", (r,)), 0.0),

@@ -101,5 +101,5 @@ class LiftedProgram:
             duals["pairs"] = value("pairs") + np.zeros(len(lift.pairs))
         if extra is not None:
             g = np.asarray(extra.dual_value) / lift.scale
-            duals.update(triangles=cuts.triangles, cliques=cuts.cliques, g=g)
+            duals.update(cuts.by_name, g=g)
         return duals

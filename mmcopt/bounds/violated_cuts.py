@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from mmcopt.bounds.label_lift import Cuts, Lift
+from mmcopt.bounds.label_lift import NO_SETS, Cuts, Lift
 from mmcopt.types import Floats, Ints
+
+STARTS = 5  # searches for odd sets, times the number of nodes
 
 
 def triangles(lift: Lift, X: Floats, most: int, least: float) -> tuple[Ints, Floats]:
@@ -48,6 +50,29 @@ def cliques(lift: Lift, X: Floats, most: int, least: float) -> tuple[Ints, Float
     first = np.sort(np.unique(members[keep], axis=0, return_index=True)[1])
     keep = keep[first][:most]
     return members[keep].astype(np.int64), violation[keep]
+
+
+def odd_sets(lift: Lift, X: Floats, most: int, least: float) -> Ints:
+    """Up to ``most`` sets of five nodes violated by more than ``least``, found by local search.
+
+    Searches begin with random sets, always the same for so many nodes.
+    """
+    from mmcopt.compiled.odd_sets import SIZE, improved
+
+    m = lift.m
+    if m < SIZE or most < 1:
+        return NO_SETS
+    rng = np.random.default_rng(m)
+    nodes = np.argsort(rng.random((STARTS * m, m)), axis=1)[:, :SIZE] + 1
+    sets = nodes * rng.choice([-1, 1], nodes.shape)
+    by = np.empty(len(sets))
+    improved(np.ascontiguousarray(X, dtype=np.float64), sets, by)
+    order = np.argsort(-by, kind="stable")
+    order = order[by[order] > least]
+    sets = np.take_along_axis(sets, np.argsort(np.abs(sets), axis=1), axis=1)[order]
+    sets = sets * np.sign(sets[:, :1])
+    first = np.sort(np.unique(sets, axis=0, return_index=True)[1])
+    return np.ascontiguousarray(sets[first[:most]])
 
 
 def violated(lift: Lift, X: Floats, most: int, least: float = 0.02) -> Cuts:
