@@ -33,6 +33,7 @@ class MKC(SeveralKernels, CPM3C):
     """
 
     paper = "Zhao et al., MKC, eq. 2.7 and 4.33"
+    takes_blocks = False
     machine, majoriser = MultipleKernelMachine, LinearizedMKC
 
     def __init__(self, X: Samples, n_clusters: int = 2, *,

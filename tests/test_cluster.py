@@ -11,11 +11,12 @@ import pytest
 
 import mmcopt as mm
 from mmcopt.cli import main
-from mmcopt.errors import MMCWarning
-from mmcopt.formulations import LeastSquares
+from mmcopt.datasets import blocks
+from mmcopt.errors import BackendError, MMCWarning
+from mmcopt.formulations import CPM3C, LeastSquares
 from mmcopt.kernels import Gaussian
 from mmcopt.modeling.result import Status
-from mmcopt.solvers import Tabu
+from mmcopt.solvers import CuttingPlane, Tabu
 
 distributed = pytest.importorskip("distributed")
 X = np.random.default_rng(0).standard_normal((60, 4)) + 2.0 * (np.arange(60).reshape(-1, 1) % 2)
@@ -90,15 +91,44 @@ def test_the_command_line_refuses_what_is_no_place(word, says, capsys):
     assert says in capsys.readouterr().err
 
 
+@pytest.fixture
+def rows(tmp_path):
+    """A problem of margins in memory, and the same on rows that workers read from a file."""
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((3000, 4)) + 3.0 * np.eye(3, 4)[rng.integers(3, size=3000)]
+    np.save(tmp_path / "x.npy", A)
+    return CPM3C(A, 3), CPM3C(blocks(tmp_path / "x.npy", chunk=500).to_dask(), 3)
+
+
+def test_rows_stay_on_the_cluster_and_a_killed_worker_changes_nothing(cluster, client, rows):
+    held, spread = rows
+    options = {"seed": 1, "max_iter": 12}
+    alone = mm.solve(held, CuttingPlane(), **options)
+    client.wait_for_workers(2, timeout=60)
+    with client.as_current():
+        steps = []
+        result = mm.solve(spread, CuttingPlane(), callback=lambda row: kill_one(cluster)
+                          if steps.append(row) is None and len(steps) == 2 else None, **options)
+        assert (result.labels == alone.labels).all() and len(steps) == len(alone.history) > 2
+        assert result.objective == pytest.approx(alone.objective, rel=1e-12) and result.verify()
+
+
 @pytest.mark.slow
-def test_a_scheduler_that_goes_leaves_the_best_so_far():
+def test_a_scheduler_that_goes_leaves_the_best_so_far(rows):
     with made() as cluster, distributed.Client(cluster, set_as_default=False) as client:
-        gone = threading.Thread(target=lambda: (time.sleep(2.0), cluster.close()))
-        gone.start()
+        gone = threading.Thread(target=cluster.close)
+
+        def heard(row):
+            if not gone.is_alive():
+                gone.start()
+
         with pytest.warns(MMCWarning, match="restarts that were done"):
-            result = mm.solve(PROBLEM, Tabu(), executor=client, seed=0, restarts=10**5)
+            result = mm.solve(PROBLEM, Tabu(), executor=client, seed=0, restarts=10**5,
+                              callback=heard)
         gone.join()
         assert result.status is Status.INTERRUPTED and result.verify()
+        with client.as_current(), pytest.raises(BackendError, match="cluster"):
+            mm.solve(rows[1], CuttingPlane(), seed=0)
 
 
 @pytest.mark.slow
@@ -106,6 +136,7 @@ def test_twenty_kills_at_random_moments_change_nothing(cluster, client):
     solver, rng = Tabu(length=2000.0), np.random.default_rng(0)
     alone = mm.solve(PROBLEM, solver, **OPTIONS)
     for _ in range(20):
+        time.sleep(1.0)  # until the last one is missed; killed as it comes up, it does not return
         client.wait_for_workers(2, timeout=60)
         killer = threading.Timer(rng.uniform(0.0, 1.0), kill_one, [cluster])
         killer.start()

@@ -75,7 +75,8 @@ def as_blocks(X: Any, owner: str) -> RowBlocks | None:
         and X.flags.c_contiguous and X.mode != "c" and X.dtype.kind in "fiu" and X.size > 0
     if not whole or X.filename is None:
         return None
-    return FileBlocks(_cut(str(X.filename), X.dtype.str, X.offset, *X.shape, None))
+    n, d = X.shape
+    return FileBlocks(_cut(str(X.filename), X.dtype.str, X.offset, n, d, None))
 
 
 # ---------------------------------------------------------------- pieces of files
@@ -87,10 +88,12 @@ class Piece(Protocol):
     @property
     def rows(self) -> int:
         """How many."""
+        ...
 
     @property
     def columns(self) -> int:
         """How many."""
+        ...
 
     def read(self) -> Any:
         """The rows, dense or CSR."""
@@ -337,7 +340,8 @@ class FileBlocks(RowBlocks):
     def to_dask(self) -> Any:
         """An array of Dask whose blocks are read by the workers, who must find the files."""
         try:
-            from dask import array, delayed
+            from dask import array
+            from dask.delayed import delayed
         except ImportError as e:
             raise BackendError("to_dask: pip install 'mmcopt[cluster]'.") from e
         read = delayed(_read, pure=True)
@@ -362,14 +366,15 @@ class DaskBlocks(RowBlocks):
         self.shape = (int(array.shape[0]), int(array.shape[1]))
 
     def each(self, work: Callable[..., Any], *args: Any, along: Any = None) -> Iterator[Any]:
-        import dask
+        from dask.base import compute
+        from dask.delayed import delayed
 
-        call, shared = dask.delayed(_called, pure=False), dask.delayed(args, pure=False)
+        call, shared = delayed(_called, pure=False), delayed(args, pure=False)
         cuts = itertools.pairwise(self.starts)
         tasks = [call(block, work, shared, None if along is None else along[a:b])
                  for block, (a, b) in zip(self.array.to_delayed().ravel(), cuts, strict=True)]
         try:
-            yield from dask.compute(*tasks)
+            yield from compute(*tasks)
         except Exception as e:
             if type(e).__module__.partition(".")[0] not in ("distributed", "asyncio", "concurrent"):
                 raise

@@ -16,7 +16,7 @@ import numpy as np
 from mmcopt.checks import data_matrix, is_sparse, read_only
 from mmcopt.errors import DataError
 from mmcopt.kernels.features import Features
-from mmcopt.linalg import UNIT
+from mmcopt.linalg import UNIT, one_thread
 from mmcopt.types import Floats, RowBlocks
 
 TILE = 2.0**18  # numbers of a tile, which stays in the cache
@@ -41,11 +41,11 @@ class Scaling:
         if made.sparse:
             made.X = X.astype(np.float64)
         else:
-            made.X = np.subtract(X, self.mean, dtype=np.float64, order="C")
-            if self.rest.any():
-                made.X -= self.rest
-            if self.scale != 1.0:
-                made.X *= self.scale
+            from mmcopt.compiled.rescaling import rescale
+
+            rows = np.ascontiguousarray(X, np.float32 if X.dtype == np.float32 else np.float64)
+            made.X = np.empty(rows.shape)
+            rescale(rows, self.mean[:made.d], self.rest[:made.d], self.scale, made.X)
         made.bias = self.bias
         if self.bias:
             made._append(self.bias)
@@ -75,8 +75,9 @@ def _checked(part: Features) -> tuple[Any, ...]:
 
 def _summed(X: Any, scaling: Scaling, work: Callable[..., tuple[Any, ...]],
             args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The sums of a block."""
-    return _added([work(scaling.features(X[rows]), *args) for rows in scaling.tiles(X)])
+    """The sums of a block; a tile is too small for more than one thread."""
+    with one_thread:
+        return _added([work(scaling.features(X[rows]), *args) for rows in scaling.tiles(X)])
 
 
 def _added(answers: list[tuple[Any, ...]]) -> tuple[Any, ...]:
@@ -85,11 +86,12 @@ def _added(answers: list[tuple[Any, ...]]) -> tuple[Any, ...]:
                  for parts in zip(*answers, strict=True))
 
 
-def _listed(X: Any, *own: Any) -> list[Any]:
-    """What comes of each tile of a block."""
-    *own, scaling, work, args = own
-    return [work(scaling.features(X[rows]), *(a[rows] for a in own), *args)
-            for rows in scaling.tiles(X)]
+def _listed(X: Any, *given: Any) -> list[Any]:
+    """What comes of each tile of a block, with what is its own of an array along the rows."""
+    *along, scaling, work, args = given
+    with one_thread:
+        return [work(scaling.features(X[rows]), *(a[rows] for a in along), *args)
+                for rows in scaling.tiles(X)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +169,7 @@ class BlockFeatures(Features):
         return float(max(self.gathered(_longest)))
 
     @property
-    def products(self) -> Floats:  # type: ignore[override]
+    def products(self) -> Floats:  # pyright: ignore
         raise self._refusal()
 
     def total(self) -> Floats:

@@ -37,43 +37,60 @@ class Seen(NamedTuple):
 def _cut_at(part: Features, W: Floats, anchor: Floats | None, k: int,
             loss: MarginLoss) -> tuple[Any, ...]:
     """Sums of `Seen` over some rows; the labels are those of the anchor, or those at W."""
-    T = part.scores(W)
-    top = top_two(T if anchor is None else part.scores(anchor))[0]
-    cuts = PairCuts(part, k, loss, top)
-    cuts.add(T, held=anchor is not None)
+    T, anchored = _scores(part, W, anchor)
+    return _seen(part, T, None if anchored is None else top_two(anchored)[0], top_two(T), k, loss)
+
+
+def _scores(part: Features, W: Floats, other: Floats | None) -> tuple[Floats, Floats | None]:
+    """Scores at W and at another place, by one product."""
+    if other is None:
+        return part.scores(W), None
+    both = part.scores(np.vstack([W, other]))
+    return np.ascontiguousarray(both[:, :len(W)]), np.ascontiguousarray(both[:, len(W):])
+
+
+def _seen(part: Features, T: Floats, held_by: Ints | None, leading: tuple[Ints, Ints, Floats],
+          k: int, loss: MarginLoss) -> tuple[Any, ...]:
+    """Sums of `Seen` from scores with their leading classes, and the labels of an anchor."""
+    cuts = PairCuts(part, k, loss, leading[0] if held_by is None else held_by, (T, leading))
+    cuts.add(T, held=held_by is not None)
     risk = cuts.risk(T)
-    held = risk if anchor is None else cuts.held_risk(T)
+    held = risk if held_by is None else cuts.held_risk(T)
     return part.n * risk, part.n * held, part.n * cuts.b[0], part.n * cuts.G[0]
 
 
-def _moved(part: Features, old: Floats, new: Floats, made: list[Made], k: int,
+def _moved(part: Features, W: Floats, old: Floats, made: list[Made], k: int,
            loss: MarginLoss) -> tuple[Any, ...]:
-    """What moving the anchor adds to the linear parts, and how many samples change their class."""
-    top, was = top_two(part.scores(new))[0], top_two(part.scores(old))[0]
+    """Move the anchor to W, and make the cut there: one pass over the rows.
+
+    How many samples change their class, what that adds to the linear parts, and sums of `Seen`.
+    """
+    T, before = _scores(part, W, old)
+    leading, was = top_two(T), top_two(before)[0]  # type: ignore[arg-type]
+    top = leading[0]
     changed = np.flatnonzero(top != was)
     G = np.zeros((len(made), k * part.d))
     if len(changed) and made:
-        weights = np.stack([_weights(part, changed, cut, k, loss) for cut in made])
+        weights = _weights(part.of(changed), made, k, loss)
         move = np.stack([weights * ((top[changed] == q) * 1.0 - (was[changed] == q))
                          for q in range(k)])
         sums = part.sums(move.reshape(k * len(made), -1), changed).reshape(k, len(made), part.d)
         G += 2.0 * sums.transpose(1, 0, 2).reshape(len(made), k * part.d)
-    return len(changed), G
+    return len(changed), G, *_seen(part, T, None, leading, k, loss)
 
 
-def _both(part: Features, W: Floats, old: Floats, made: list[Made], k: int,
-          loss: MarginLoss) -> tuple[Any, ...]:
-    """Move the anchor to W, and make the cut there: one pass over the rows."""
-    return (*_moved(part, old, W, made, k, loss), *_cut_at(part, W, None, k, loss))
-
-
-def _weights(part: Features, rows: Ints, cut: Made, k: int, loss: MarginLoss) -> Floats:
-    """The weights that some rows have in a cut."""
-    few = part.of(rows)
-    T = few.scores(cut.W)
-    held = PairCuts(few, k, loss, top_two(T if cut.anchor is None else few.scores(cut.anchor))[0])
-    margin = top_two(T)[2] if cut.anchor is None else held._held_margin(T)
-    return -loss.slope(margin)
+def _weights(part: Features, made: list[Made], k: int, loss: MarginLoss) -> Floats:
+    """The weights that rows have in all cuts, (number of cuts, rows)."""
+    T = part.scores(np.vstack([cut.W for cut in made]))
+    out = np.empty((len(made), part.n))
+    for j, cut in enumerate(made):
+        own = np.ascontiguousarray(T[:, j * k:(j + 1) * k])
+        margin = top_two(own)[2]
+        if cut.anchor is not None:
+            labels = top_two(part.scores(cut.anchor))[0]
+            margin = PairCuts(part, k, loss, labels)._held_margin(own)
+        out[j] = -loss.slope(margin)
+    return out
 
 
 class BlockCuts(PairCuts):
@@ -113,7 +130,8 @@ class BlockCuts(PairCuts):
     def relabel(self, top: Any) -> int:
         if np.array_equal(top, self.top):
             return 0
-        moved, G, *sums = self.features.total_of(_both, top, self.top, self.made, self.k, self.loss)
+        moved, G, *sums = self.features.total_of(_moved, top, self.top, self.made, self.k,
+                                                 self.loss)
         self._G[:len(self)] += G / self.features.n
         self.own, self.top = (top, self._mean(sums)), top.copy()
         return int(moved)

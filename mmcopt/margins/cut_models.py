@@ -65,12 +65,13 @@ class PairCuts:
 
     kind: ClassVar[int] = 0  # `cutting_planes.PAIR`; below 0 where there is no compiled loop
 
-    def __init__(self, features: Features, k: int, loss: MarginLoss, start: Ints) -> None:
+    def __init__(self, features: Features, k: int, loss: MarginLoss, start: Ints,
+                 known: tuple[Floats, tuple[Ints, Ints, Floats]] | None = None) -> None:
         self.features, self.k, self.loss = features, k, loss
         self.top = start.copy()  # the top class of each sample at the anchor
         self._rows = features.rows if self.kind >= 0 else None
         whole = type(loss) is Hinge  # whose slopes are whole numbers
-        self._known: tuple[Floats, tuple[Ints, Ints, Floats]] | None = None
+        self._known = known  # scores, and what `top_two` says of them
         self._count, n = 0, features.n
         self._b, self._G = np.empty(ROOM), np.empty((ROOM, k * features.d))
         self._weights = np.empty((ROOM, n), dtype=np.float32 if whole else np.float64)

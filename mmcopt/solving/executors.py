@@ -44,6 +44,7 @@ class Signal(Protocol):
 
     def is_set(self) -> bool:
         """Whether it must."""
+        ...
 
     def set(self) -> None:
         """Tell all who look at it."""

@@ -1,0 +1,168 @@
+"""Blocks of files and of Dask arrays: the rows that are there, and no more of them than a block."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from mmcopt import datasets
+from mmcopt.datasets.blocks import as_blocks
+from mmcopt.errors import DataError, ParameterError
+from mmcopt.formulations import KernelKMeans, LeastSquares
+
+ROWS = np.random.default_rng(0).standard_normal((23, 3)).round(6)
+
+
+def dense(rows):
+    return rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows)
+
+
+def write_npy(path):
+    np.save(path / "x.npy", ROWS)
+    return path / "x.npy"
+
+
+def write_folder(path):
+    (path / "parts").mkdir()
+    for i, part in enumerate(np.array_split(ROWS, 3)):
+        np.save(path / "parts" / f"{i}.npy", part)
+    return path / "parts"
+
+
+def write_csv(path):
+    text = "a,label,b,c\n" + "".join(f"{r[0]},{i % 2},{r[1]},{r[2]}\n" for i, r in enumerate(ROWS))
+    (path / "x.csv").write_text(text)
+    return path / "x.csv"
+
+
+def write_plain_tsv(path):
+    np.savetxt(path / "x.tsv", ROWS, delimiter="\t", fmt="%.6f")
+    return path / "x.tsv"
+
+
+def write_libsvm(path, first=1):
+    text = "".join(f"{i % 2} " + " ".join(f"{j + first}:{v}" for j, v in enumerate(row)) + "\n"
+                   for i, row in enumerate(ROWS))
+    (path / "x.libsvm").write_text("# made up\n" + text)
+    return path / "x.libsvm"
+
+
+def write_libsvm_from_zero(path):
+    return write_libsvm(path, first=0)
+
+
+def write_parquet(path):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    frame = pandas.DataFrame(ROWS, columns=list("abc"))
+    frame["label"] = 1
+    frame.to_parquet(path / "x.parquet", row_group_size=5)
+    return path / "x.parquet"
+
+
+FILES = [write_npy, write_folder, write_csv, write_plain_tsv, write_libsvm, write_libsvm_from_zero,
+         write_parquet]
+
+
+@pytest.mark.as_given
+@pytest.mark.parametrize("write", FILES, ids=lambda f: f.__name__.removeprefix("write_"))
+def test_the_rows_of_a_file_come_in_blocks(tmp_path, write):
+    X = datasets.blocks(write(tmp_path), chunk=5)
+    assert X.shape == ROWS.shape and len(X) == 23 and len(X.starts) > 4
+    parts = [dense(rows) for rows in X.each(lambda rows: rows)]
+    assert [len(p) for p in parts] == np.diff(X.starts).tolist() and max(map(len, parts)) <= 8
+    assert (np.concatenate(parts) == ROWS).all() and (np.asarray(X) == ROWS).all()
+    sent = pickle.loads(pickle.dumps(X))
+    assert sent.fingerprint == X.fingerprint == datasets.blocks(
+        next(p for p in tmp_path.iterdir()), chunk=5).fingerprint
+
+
+@pytest.mark.as_given
+def test_a_number_that_changes_changes_the_fingerprint(tmp_path):
+    before = datasets.blocks(write_npy(tmp_path), chunk=5).fingerprint
+    other = ROWS.copy()
+    other[17, 1] = np.nextafter(other[17, 1], 1.0)
+    np.save(tmp_path / "x.npy", other)
+    assert datasets.blocks(tmp_path / "x.npy", chunk=5).fingerprint != before
+
+
+def test_what_lies_along_the_rows_is_cut_as_they_are(tmp_path):
+    X = datasets.blocks(write_npy(tmp_path), chunk=5)
+    seen = list(X.each(lambda rows, own, factor: (len(rows), own * factor), 2, along=np.arange(23)))
+    assert [n for n, _ in seen] == [len(own) for _, own in seen]
+    assert np.concatenate([own for _, own in seen]).tolist() == list(range(0, 46, 2))
+
+
+@pytest.mark.as_given
+def test_a_mapped_array_is_read_from_its_file_and_a_part_of_it_is_an_array(tmp_path):
+    mapped = np.load(write_npy(tmp_path), mmap_mode="r")
+    assert (np.asarray(as_blocks(mapped, "")) == ROWS).all()
+    for other in (mapped[3:], mapped[:, :2], np.array(mapped), mapped.T, "a", None):
+        assert as_blocks(other, "") is None
+
+
+@pytest.mark.as_given
+def test_an_array_of_dask_is_cut_as_it_is(tmp_path):
+    array = pytest.importorskip("dask.array")
+    file = datasets.blocks(write_npy(tmp_path), chunk=5)
+    for given in (array.from_array(ROWS, chunks=(5, 2)), file.to_dask()):
+        X = as_blocks(given, "")
+        assert X.starts == (0, 5, 10, 15, 20, 23) and (np.asarray(X) == ROWS).all()
+        assert X.fingerprint == file.fingerprint
+        seen = list(X.each(lambda rows, own: own.sum(), along=np.arange(23)))
+        assert sum(seen) == 253
+    unknown = array.from_array(ROWS, chunks=(5, 3))
+    with pytest.raises(DataError, match="compute_chunk_sizes"):
+        as_blocks(unknown[unknown[:, 0] > 0], "CPM3C")
+
+
+# ---------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize(("name", "write", "says"), [
+    ("x.npz", lambda p: p.write_bytes(b""), "blocks are read from .npy, .csv, .tsv, .libsvm"),
+    ("none.npy", lambda p: None, "there is no such file"),
+    ("x.npy", lambda p: p.write_bytes(b"not an array"), "not a .npy file"),
+    ("f.npy", lambda p: np.save(p, np.asfortranarray(ROWS)), "in the order of C; got float64 of "
+                                                            r"shape \(23, 3\) in the order of For"),
+    ("o.npy", lambda p: np.save(p, np.arange(3.0)), r"2-D array of numbers .* shape \(3,\)"),
+    ("e.npy", lambda p: np.save(p, np.empty((0, 3))), "there are no rows"),
+    ("x.svm", lambda p: p.write_text("1 a:2\n"), "not a LIBSVM file"),
+    ("folder", lambda p: p.mkdir(), "must hold .npy files or .parquet files; it holds none"),
+])
+def test_what_cannot_be_read_is_refused(tmp_path, name, write, says):
+    write(tmp_path / name)
+    with pytest.raises(DataError, match=says):
+        datasets.blocks(tmp_path / name)
+
+
+def test_parts_of_several_widths_are_refused(tmp_path):
+    np.save(tmp_path / "a.npy", ROWS)
+    np.save(tmp_path / "b.npy", ROWS[:, :2])
+    with pytest.raises(DataError, match="the files have 2 and 3 columns"):
+        datasets.blocks(tmp_path)
+
+
+def test_a_cell_that_is_no_number_is_named_where_it_is_read(tmp_path):
+    (tmp_path / "x.csv").write_text("1,2\n3,four\n")
+    with pytest.raises(DataError, match="x.csv: .*four.* numpy.save"):
+        list(datasets.blocks(tmp_path / "x.csv").each(dense))
+
+
+def test_a_file_that_was_cut_short_is_noticed(tmp_path):
+    X = datasets.blocks(write_npy(tmp_path), chunk=5)
+    np.save(tmp_path / "x.npy", ROWS[:9])
+    with pytest.raises(DataError, match="has become shorter"):
+        list(X.each(dense))
+
+
+def test_the_length_of_a_block_is_checked(tmp_path):
+    with pytest.raises(ParameterError, match="blocks: chunk must be None or an integer at least 1"):
+        datasets.blocks(write_npy(tmp_path), chunk=0)
+
+
+@pytest.mark.parametrize("family", [LeastSquares, KernelKMeans])
+def test_problems_that_need_all_rows_say_what_does_not(tmp_path, family):
+    with pytest.raises(DataError, match=r"comes in blocks, .*CPM3C does.*np\.asarray\(X\) reads "
+                                        "all 23 rows, and mmcopt.condensing"):
+        family(datasets.blocks(write_npy(tmp_path)), 2)
