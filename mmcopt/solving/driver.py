@@ -6,6 +6,7 @@ A solver says how to begin and how to take one step; everything else happens her
 from __future__ import annotations
 
 import math
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -44,7 +45,7 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
           max_iter: int | None = None, time_limit: float | None = None,
           gap_tol: float = CERTIFIED_GAP,
           callback: Callable[[dict[str, float]], bool | None] | None = None,
-          progress: bool = False, bound: bool = True, executor: Any = None,
+          progress: bool = False, verbose: bool = False, bound: bool = True, executor: Any = None,
           checkpoint: Path | Place | None = None) -> Result:
     """Solve a problem and return the best point found, with a bound on how far it can be off.
 
@@ -76,6 +77,9 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
         processes the rows of a restart come together, when it has ended.
     progress : bool
         Show a progress line.
+    verbose : bool
+        Print a log instead: seconds, restart, step, objective and the best so far, a line for what
+        is better and at least two a second; in the end the result.
     bound : bool
         Attach a bound also where the solver has proved none; False leaves it to `certify`.
     executor : None, "threads", "processes", Executor or Client
@@ -94,6 +98,7 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
     real(0).check("solve", "gap_tol", gap_tol)
     JOBS.check("solve", "n_jobs", n_jobs)
     flag().check("solve", "bound", bound)
+    flag().check("solve", "verbose", verbose)
     optional(FUNCTION).check("solve", "callback", callback)
     check_executor("solve", executor)
     origin = clock()
@@ -108,7 +113,7 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
     root = root if section is None else section.root
     before = 0.0 if section is None else section.before
     compiled = STATE.seconds
-    with same_threads(getattr(problem, "n", 0)), announced(progress):
+    with same_threads(getattr(problem, "n", 0)), announced(progress or verbose):
         chosen.prepare(problem)
         prepared = clock()
         deadline = math.inf if time_limit is None else origin - before + time_limit
@@ -123,7 +128,7 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
         endless = chosen.anytime and time_limit is not None and max_iter is None
         # Restarts may share the cores among them, and must not differ when they do.
         threads = one_thread if restarts > 1 else nullcontext()
-        with threads, meter(progress, type(chosen).__name__, time_limit) as shown:
+        with threads, meter(progress, verbose, type(chosen).__name__, time_limit) as shown:
             job = Job(problem, chosen, budget, restarts, endless, init, callback, shown,
                       prepared - before, section, executor)
             runs = all_restarts(job, root, n_jobs)
@@ -139,7 +144,10 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
     steps = max(0.0, wall - (begin + finish) * scale)  # rounding
     timing = {"prepare": prepared - origin, "begin": begin * scale, "finish": finish * scale,
               "steps": steps, "bound": done - stepped, "compile": STATE.seconds - compiled}
-    return replace(result, timing=timing, seed=root.entropy)
+    result = replace(result, timing=timing, seed=root.entropy)
+    if verbose:
+        sys.stderr.write(f"{result}\n")
+    return result
 
 
 def _seed_sequence(seed: Seed) -> np.random.SeedSequence:

@@ -1,4 +1,4 @@
-"""The progress line of a long solve."""
+"""The progress line of a long solve, and the log of one."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 EVERY = 0.1  # seconds between two redraws
+LINES = 0.5  # seconds between two lines of a log, but for those of better labels
+SOONER = 0.05  # seconds between these
+HEAD = f"{'seconds':>9} {'restart':>8} {'step':>8} {'objective':>14} {'best':>14}"
 
 
 class Meter:
@@ -38,10 +41,42 @@ class Meter:
             sys.stderr.write("\n")
 
 
+class Log(Meter):
+    """Lines on standard error as optimisers print them: the first step, better ones, the last."""
+
+    def __init__(self, name: str, time_limit: float | None) -> None:
+        super().__init__(name, time_limit)
+        limit = "" if time_limit is None else f", at most {time_limit:g} s"
+        sys.stderr.write(f"{name}{limit}\n")
+        self.known = self.printed = float("inf")
+        self.last = ""
+
+    def update(self, row: dict[str, float], best: float) -> None:
+        self.steps += 1
+        now = time.perf_counter()
+        waited = now - self.drawn
+        self.known = min(self.known, best)
+        self.last = (f"{row['seconds']:9.2f} {int(row['restart']):8d} {int(row['iteration']):8d} "
+                     f"{row['objective']:14.8g} {self.known:14.8g}\n")
+        if self.steps == 1:
+            sys.stderr.write(HEAD + "\n")
+        if self.steps == 1 or waited >= LINES or (self.known < self.printed and waited >= SOONER):
+            self._print(now)
+
+    def _print(self, now: float) -> None:
+        sys.stderr.write(self.last)
+        sys.stderr.flush()
+        self.drawn, self.printed, self.last = now, self.known, ""
+
+    def close(self) -> None:
+        if self.last:
+            self._print(self.drawn)
+
+
 @contextmanager
-def meter(wanted: bool, name: str, time_limit: float | None) -> Iterator[Meter | None]:
-    """Give a `Meter` when one is wanted, else None."""
-    shown = Meter(name, time_limit) if wanted else None
+def meter(line: bool, log: bool, name: str, time_limit: float | None) -> Iterator[Meter | None]:
+    """Give a `Log` or a `Meter` when one is wanted, else None."""
+    shown = Log(name, time_limit) if log else Meter(name, time_limit) if line else None
     try:
         yield shown
     finally:

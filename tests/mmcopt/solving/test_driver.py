@@ -458,6 +458,20 @@ def test_the_progress_line_is_drawn_on_standard_error(capsys, monkeypatch):
     assert out == "" and "Shaking" in err and "best" in err and err.endswith("\n")
 
 
+def test_a_log_has_the_first_step_what_is_better_and_the_result(capsys, monkeypatch):
+    monkeypatch.setattr("mmcopt.solving.progress_line.SOONER", 0.0)
+    r = mm.solve(PROBLEM, Shaking(), seed=0, verbose=True)
+    out, err = capsys.readouterr()
+    lines = err.splitlines()
+    assert out == "" and lines[0] == "Shaking" and lines[-1] == str(r)
+    assert lines[1].split() == ["seconds", "restart", "step", "objective", "best"]
+    told = [line.split() for line in lines[2:-1]]
+    best = [float(row[4]) for row in told]
+    assert all(len(row) == 5 for row in told) and int(told[0][2]) <= 1
+    assert best == sorted(best, reverse=True)
+    assert best[-1] == pytest.approx(r.history["best"].min(), rel=1e-6)
+
+
 def test_a_plain_class_without_hyper_parameters_is_a_solver(scratch):
     class Plain(scratch):
         pass
