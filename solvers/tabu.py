@@ -14,7 +14,6 @@ from mmcopt.solvers.hartigan import Hartigan
 from mmcopt.solving import Progress, out_of_time
 from mmcopt.solving.label_search import (
     ONE_LABELING,
-    Board,
     LabelSearch,
     random_state,
     working_matrix,
@@ -85,7 +84,7 @@ class Tabu(LabelSearch):
         return walk(lp, state, steps, tenure, rng)
 
     @staticmethod
-    def _by_quadratic(lq: Any, state: Board, steps: int, tenure: int,
+    def _by_quadratic(lq: Any, state: Any, steps: int, tenure: int,
                       rng: np.random.Generator) -> Progress:
         from mmcopt.compiled import label_moves
 
