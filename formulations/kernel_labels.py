@@ -21,7 +21,7 @@ from mmcopt.constraints import (
     resolve,
 )
 from mmcopt.errors import DataError
-from mmcopt.kernels import Kernel, as_kernel
+from mmcopt.kernels import FittedKernel, Kernel, as_kernel
 from mmcopt.linalg import require_psd
 from mmcopt.modeling import Formulation, cached
 from mmcopt.types import Floats, Ints, Samples
@@ -56,6 +56,10 @@ class KernelLabels(Formulation):
     def fitted(self) -> Any:
         """The kernel fitted to the data, centred."""
         return self.kernel.centered().fit(self.X)
+
+    def fit_like(self, fitted: FittedKernel) -> None:
+        """Take over the parts of a kernel fitted to the same X that belong to this one, too."""
+        self._cache["fitted"] = self.kernel.centered().fit(self.X, like=fitted)
 
     @property
     def _rows_agree(self) -> bool:

@@ -196,11 +196,10 @@ class Splitting(Solver):
         q = H @ s
         level = float(s @ q)
         w = leading_pairs(_without(_orthogonal(H, s), s), lift.k - 1)[0]
+        edge = 0.0
         if lift.sized:
             smallest, largest = _own(lift)
-            edge = np.maximum(state.d, 0.0) @ largest + np.minimum(state.d, 0.0) @ smallest
-        else:
-            edge = 0.0
+            edge = float(np.maximum(state.d, 0.0) @ largest + np.minimum(state.d, 0.0) @ smallest)
         upper = state.norm * (level + float(w.sum()) + edge)
         lower = lift.base - lift.scale * upper
         if lower > state.lower:

@@ -13,7 +13,7 @@ from mmcopt.modeling.result import Status
 from mmcopt.solvers.hartigan import Hartigan
 from mmcopt.solving import Progress, out_of_time
 from mmcopt.solving.graph_search import searched
-from mmcopt.solving.label_search import ONE_LABELING, Board, LabelSearch, random_state
+from mmcopt.solving.label_search import ONE_LABELING, LabelSearch, random_state
 from mmcopt.solving.ratio_search import RatioBoard, board_of, least_gain, ratio_start, warm
 
 WORK = 100_000_000  # scores looked at in one driver step; the next one starts from the best state
@@ -83,7 +83,7 @@ class Tabu(LabelSearch):
         return walk(lp, state, steps, tenure, rng)
 
     @staticmethod
-    def _by_quadratic(lq: Any, state: Board, steps: int, tenure: int,
+    def _by_quadratic(lq: Any, state: Any, steps: int, tenure: int,
                       rng: np.random.Generator) -> Progress:
         loops, W, rules = searched(lq)
         gain = loops.tabu(W, state.c, state.G, state.sizes, rules, steps, tenure, state.rng)

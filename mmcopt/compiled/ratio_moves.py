@@ -66,6 +66,18 @@ def _move(W: F, c: N, G: F, q: F, sizes: N, V: F, v: F, rules: Any, j: int, d: i
     _relabel(c, sizes, V, v, rules, j, d)
 
 
+@inner
+def _left(W: F, G: F, q: F, V: F, v: F, j: int, a: int) -> float:
+    """What the term of its cluster a changes by when j leaves it."""
+    return (q[a] - 2.0 * G[a, j] + W[j, j]) / (V[a] - v[j]) - q[a] / V[a]
+
+
+@inner
+def _joined(W: F, G: F, q: F, V: F, v: F, j: int, d: int) -> float:
+    """What the term of another cluster d changes by when j joins it."""
+    return (q[d] + 2.0 * G[d, j] + W[j, j]) / (V[d] + v[j]) - q[d] / V[d]
+
+
 @loop
 def matrix_moves(W: F, c: N, G: F, q: F, sizes: N, V: F, v: F, rules: Any, tol: float) -> float:
     """One pass: each node to its best cluster, where that gains more than ``tol``."""
@@ -74,12 +86,12 @@ def matrix_moves(W: F, c: N, G: F, q: F, sizes: N, V: F, v: F, rules: Any, tol: 
         a = c[j]
         if V[a] - v[j] <= 0.0:
             continue
-        left = (q[a] - 2.0 * G[a, j] + W[j, j]) / (V[a] - v[j]) - q[a] / V[a]
+        left = _left(W, G, q, V, v, j, a)
         best, to = tol, -1
         for d in range(V.size):
             if d == a:
                 continue
-            gain = left + (q[d] + 2.0 * G[d, j] + W[j, j]) / (V[d] + v[j]) - q[d] / V[d]
+            gain = left + _joined(W, G, q, V, v, j, d)
             if gain > best and feasible_move(c, sizes, rules, j, d):
                 best, to = gain, d
         if to >= 0:
@@ -144,11 +156,11 @@ def matrix_tabu(W: F, c: N, G: F, q: F, sizes: N, V: F, v: F, rules: Any, tol: f
             a = c[j]
             if rules.fixed[j] >= 0 or V[a] - v[j] <= 0.0:
                 continue
-            left = (q[a] - 2.0 * G[a, j] + W[j, j]) / (V[a] - v[j]) - q[a] / V[a]
+            left = _left(W, G, q, V, v, j, a)
             for d in range(V.size):
                 if d == a:
                     continue
-                gain = left + (q[d] + 2.0 * G[d, j] + W[j, j]) / (V[d] + v[j]) - q[d] / V[d]
+                gain = left + _joined(W, G, q, V, v, j, d)
                 if gain <= best or not _open(c, sizes, rules, j, d, slack, now):
                     continue
                 if until[j] <= t or (total + gain > top + tol

@@ -42,7 +42,7 @@ class LeastSquaresClustering(ClusterMixin, BaseEstimator):
         Bounds on the cluster sizes, as in `mmcopt.constraints.Sizes`.
     model : "least-squares" or "auto"
         "auto" solves `LeastSquares` and `KernelKMeans` on a graph of neighbours, too, and takes
-        one of these where it cuts far fewer edges (`mmcopt.selection.by_graph`). Dense X only.
+        one of these where it cuts far fewer edges (`mmcopt.selection.by_graph`).
     restarts : int
         Runs of the solver at the parameters chosen, of which the best is kept.
     time_limit : float or None

@@ -23,6 +23,13 @@ def chunks(n: int) -> Iterator[tuple[int, int]]:
     return ((s, min(s + _BLOCK, n)) for s in range(0, n, _BLOCK))
 
 
+def same_rows(P: Any, Q: Any) -> bool:
+    """Tell whether two matrices are the same, number by number, and held alike."""
+    if checks.is_sparse(P) != checks.is_sparse(Q) or P.shape != Q.shape or P.dtype != Q.dtype:
+        return False
+    return (P != Q).nnz == 0 if checks.is_sparse(P) else np.array_equal(P, Q)
+
+
 def dot(P: Any, Q: Any) -> Array:
     """Return the inner products of the rows of P and Q, dense or both sparse."""
     return cast(Array, (P @ Q.T).toarray() if checks.is_sparse(P) else P @ Q.T)
@@ -64,10 +71,11 @@ def distances(P: Any, Q: Any, q: Array) -> Array:
 
 
 class Data:
-    """The training rows, shared by the parts of a fitted kernel."""
+    """The training rows, shared by the parts of a fitted kernel; ``fits`` are known, by kernel."""
 
     def __init__(self, X: Any, owner: str) -> None:
         self.X, self.owner, self.sparse = X, owner, checks.is_sparse(X)
+        self.fits: dict[Any, Any] = {}
         self.n, self.d = int(X.shape[0]), int(X.shape[1])
         # Distances ignore a shift; taking the mean away saves digits in |x|^2 + |z|^2 - 2 x'z.
         self.mean = 0.0 if self.sparse else X.mean(axis=0, dtype=np.float64)

@@ -89,18 +89,23 @@ class Kernel:
         """Look at some columns of X only: a view of the data."""
         return Columns(self, tuple(int(c) for c in columns))
 
-    def fit(self, X: Samples, *, owner: str = "") -> FittedKernel:
+    def fit(self, X: Samples, *, owner: str = "", like: FittedKernel | None = None
+            ) -> FittedKernel:
         """Check X (n, d), or the (n, n) matrix for `Precomputed`, and learn what new rows need.
 
         ``owner`` is the name that error messages begin with. X is viewed, neither copied nor
-        changed, so it must not be changed afterwards either.
+        changed, so it must not be changed afterwards either. Of ``like``, a kernel fitted to the
+        same X, the parts are taken over that belong to this one, too.
         """
         owner = owner or type(next(iter(self._leaves()))).__name__  # the one that was written
         given = [isinstance(leaf, Precomputed) for leaf in self._leaves()]
         if any(given) and not all(given):
             raise ParameterError(f"{owner}: Precomputed() reads a kernel matrix and cannot be "
                                  f"combined with kernels that read features; got {self!r}.")
-        return fitted(self, Data(checks.data_matrix(X, owner=owner, sparse=not any(given)), owner))
+        data = Data(checks.data_matrix(X, owner=owner, sparse=not any(given)), owner)
+        if like is not None:
+            data.fits = like.parts_on(data.X)
+        return fitted(self, data)
 
     @property
     def reads_matrix(self) -> bool:
@@ -173,8 +178,9 @@ def fits(*kinds: type[Kernel]) -> Callable[[F], F]:
 
 
 def fitted(kernel: Kernel, data: Data) -> FittedKernel:
-    """Fit a kernel to checked data."""
-    return _FITS[type(kernel)](kernel, data)
+    """Fit a kernel to checked data, unless its fit is known."""
+    known: FittedKernel | None = data.fits.get(kernel)
+    return _FITS[type(kernel)](kernel, data) if known is None else known
 
 
 class Linear(Kernel):

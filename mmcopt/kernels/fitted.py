@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mmcopt import checks
 from mmcopt.errors import DataError
-from mmcopt.kernels.data import STRIP, Data, chunks, differences, distances, dot, squares
+from mmcopt.kernels.data import STRIP, Data, chunks, differences, distances, dot, same_rows, squares
 from mmcopt.kernels.descriptions import (
     Centered,
     Cosine,
@@ -70,6 +70,10 @@ class FittedKernel:
 
     def _fit_parts(self, kernel: Any, data: Data) -> list[FittedKernel]:
         return [fitted(part, data) for part in kernel._inner()]
+
+    def parts_on(self, X: Any) -> dict[Kernel, FittedKernel]:
+        """Of the kernels that this one is made of those fitted to these rows."""
+        return {leaf.kernel: leaf for leaf in self.leaves() if same_rows(leaf._data.X, X)}
 
     def leaves(self) -> Iterator[Any]:
         """The fitted kernels that this one is made of."""

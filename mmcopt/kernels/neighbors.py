@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mmcopt.checks import is_sparse
 from mmcopt.errors import DataError
 from mmcopt.kernels.data import Data, chunks, squares
 from mmcopt.kernels.descriptions import Neighbors, fits
@@ -33,23 +35,15 @@ class _Diffusion(FittedKernel):
 
     def __init__(self, kernel: Any, data: Data) -> None:
         super().__init__(kernel, data)
-        if data.sparse:
-            raise DataError(f"{data.owner}: the Neighbors kernel does not take sparse X; give "
-                            "leading directions of it, as by sklearn.decomposition.TruncatedSVD, "
-                            "or X.toarray().")
         first, self._node = distinct(data.X)
         if len(first) < 2:
             raise DataError(f"{data.owner}: all rows are identical, so none has a neighbour.")
         self.explicit = len(first) > DENSE
-        self._unit = max(float(np.abs(data.X[s:t] - data.mean).max()) for s, t in chunks(data.n))
+        self._unit = max(float(abs(self._about(data.X[s:t])).max()) for s, t in chunks(data.n))
         self._axes: Array | None = None
         if self.explicit and data.d > WIDE:
-            scatter = np.zeros((data.d, data.d))
-            for s, t in chunks(data.n):
-                P = self._placed(data.X[s:t])
-                scatter += P.T @ P
-            self._axes = np.linalg.eigh(scatter)[1][:, -WIDE:]
-        self._points = np.vstack([self._placed(data.X[first[s:t]]) for s, t in chunks(len(first))])
+            self._axes = self._components()
+        self._points = _stacked([self._placed(data.X[first[s:t]]) for s, t in chunks(len(first))])
         self._count = min(kernel.n_neighbors, len(first) - 1)
         self._first, (self._M, self._degree, self._scale) = first, self._graph()
         self._K, self._Phi = np.empty((0, 0)), np.empty((0, 0))
@@ -69,16 +63,35 @@ class _Diffusion(FittedKernel):
         inside, all_of = np.sum(Z * (self._M @ Z), axis=0), squares(Z.T)
         return float(1.0 - np.mean(inside / all_of))
 
-    def _placed(self, A: Any) -> Array:
-        """Rows about their mean, in units of the largest entry, or their principal components."""
-        P = (np.asarray(A, dtype=np.float64) - self._data.mean) / self._unit
-        return P if self._axes is None else P @ self._axes
+    def _about(self, A: Any) -> Any:
+        """Rows about their mean; sparse ones as they are."""
+        return A.astype(np.float64) if self._data.sparse \
+            else np.asarray(A, dtype=np.float64) - self._data.mean
+
+    def _placed(self, A: Any) -> Any:
+        """Rows about their mean, in units of the largest entry, or their leading components."""
+        P = self._about(A) / self._unit
+        return P if self._axes is None else np.asarray(P @ self._axes)
+
+    def _components(self) -> Array:
+        """The leading principal components; of sparse rows singular vectors, about no mean."""
+        data = self._data
+        if data.sparse:
+            from scipy.sparse.linalg import svds
+
+            v0 = np.random.default_rng(0).standard_normal(min(data.n, data.d))
+            return np.asarray(svds(self._placed(data.X), k=WIDE, v0=v0)[2].T)
+        scatter = np.zeros((data.d, data.d))
+        for s, t in chunks(data.n):
+            P = self._placed(data.X[s:t])
+            scatter += P.T @ P
+        return np.asarray(np.linalg.eigh(scatter)[1][:, -WIDE:])
 
     def _graph(self) -> tuple[Any, Array, Array]:
         """D^-1/2 W D^-1/2 of the graph, sparse, the degrees D, and the scale of each node."""
         from scipy.sparse import csr_array, diags_array
 
-        m = len(self._points)
+        m = self._points.shape[0]
         near = nearest(self._points, self._points, self._count + 1)
         others = near != np.arange(m)[:, None]
         others[others.all(axis=1), -1] = False  # nodes so close that it is not its own nearest
@@ -93,7 +106,7 @@ class _Diffusion(FittedKernel):
         root = diags_array(1.0 / np.sqrt(degree))
         return (root @ W @ root).tocsr(), degree, scale
 
-    def _lengths(self, Q: Array, near: Index) -> Array:
+    def _lengths(self, Q: Any, near: Index) -> Array:
         """Distances of rows to some nodes."""
         return np.stack([np.sqrt(squares(Q - self._points[near[:, a]]))
                          for a in range(near.shape[1])], axis=1)
@@ -121,7 +134,8 @@ class _Diffusion(FittedKernel):
         P = np.where(least > 0.0, P, apart == 0.0)
         P /= P.sum(axis=1, keepdims=True)
         start = np.arange(0, near.size + 1, self._count)
-        return csr_array((P.ravel(), near.ravel(), start), shape=(len(Q), len(self._points)))
+        shape = Q.shape[0], self._points.shape[0]
+        return csr_array((P.ravel(), near.ravel(), start), shape=shape)
 
     def matrix(self) -> Array:
         if self.explicit:
@@ -163,6 +177,8 @@ class _Diffusion(FittedKernel):
 
 def distinct(X: Any) -> tuple[Index, Index]:
     """The first of each set of equal rows, in order, and the place of every row among these."""
+    if is_sparse(X):
+        return _distinct_sparse(X)
     X = np.ascontiguousarray(X + 0 if X.dtype.kind == "f" else X)  # of -0 and 0 one
     rows = X.view(np.dtype((np.void, X.itemsize * X.shape[1]))).ravel()
     first, node = np.unique(rows, return_index=True, return_inverse=True)[1:]
@@ -172,10 +188,34 @@ def distinct(X: Any) -> tuple[Index, Index]:
     return first[order], place[node]
 
 
-def nearest(P: Array, queries: Array, k: int = 1) -> Index:
-    """The k nearest of the points P to each query, (m, k)."""
-    k = min(k, len(P))
-    if P.shape[1] <= TREES:
+def _distinct_sparse(X: Any) -> tuple[Index, Index]:
+    """The same of sparse rows, whose entries may be in any order, and may be zeros."""
+    X = X.tocsr().copy()
+    X.sum_duplicates()
+    X.eliminate_zeros()
+    places: dict[tuple[bytes, bytes], int] = {}
+    first: list[int] = []
+    node = np.empty(X.shape[0], dtype=np.int64)
+    for i, (a, b) in enumerate(itertools.pairwise(X.indptr)):
+        node[i] = places.setdefault((X.indices[a:b].tobytes(), X.data[a:b].tobytes()), len(places))
+        if node[i] == len(first):
+            first.append(i)
+    return np.array(first, dtype=np.int64), node
+
+
+def _stacked(blocks: list[Any]) -> Any:
+    """Blocks of rows, dense or sparse, below one another."""
+    if not is_sparse(blocks[0]):
+        return np.vstack(blocks)
+    from scipy.sparse import vstack
+
+    return vstack(blocks, format="csr")
+
+
+def nearest(P: Any, queries: Any, k: int = 1) -> Index:
+    """The k nearest of the points P, dense or sparse, to each query, (m, k)."""
+    k = min(k, P.shape[0])
+    if P.shape[1] <= TREES and not is_sparse(P):
         from scipy.spatial import cKDTree
 
         return np.asarray(cKDTree(P).query(queries, k=np.arange(1, k + 1))[1], dtype=np.int64)

@@ -31,9 +31,9 @@ ALIKE = 4 / 3  # times the edges cut from which a partition cuts through what be
 def by_graph(plain: Result, *, seed: Seed = 0, time_limit: float | None = None) -> Result:
     """A result, or that of a problem on `Neighbors` where that cuts far fewer edges of the graph.
 
-    The result is that of a problem of labels such as `LeastSquares`, on dense data; its number of
-    clusters and its rules are those of the others, too: `LeastSquares` and `KernelKMeans`. After
-    Ctrl-C it is the best of those that are there.
+    The result is that of a problem of labels such as `LeastSquares`; its number of clusters and its
+    rules are those of the others, too: `LeastSquares` and `KernelKMeans`. After Ctrl-C it is the
+    best of those that are there.
 
     >>> import mmcopt as mm
     >>> X, y = mm.datasets.load("moons:n=200,noise=.1")
@@ -51,10 +51,12 @@ def by_graph(plain: Result, *, seed: Seed = 0, time_limit: float | None = None) 
         raise DataError("by_graph looks for neighbours among samples, and this problem has a kernel"
                         " matrix in their place; give features and a kernel of them.")
     rules = {name: getattr(f, name) for name in ("sizes", "known", "must_link", "cannot_link")}
-    chosen = plain
+    chosen, graph = plain, None
     try:
         for name, kernel in (("LeastSquares", Neighbors()), ("KernelKMeans", Neighbors().unit())):
             problem = formulation(name)(f.X, f.n_clusters, kernel=kernel, **rules)
+            if graph is not None:
+                problem.fit_like(graph)
             other = whole(solve(problem, seed=seed, time_limit=time_limit))
             (graph,) = problem.fitted.leaves()
             if graph.cut(chosen.labels) > ALIKE * graph.cut(other.labels):

@@ -148,8 +148,6 @@ def test_clusters_of_any_shape(name, factors, monkeypatch):
 
 
 def test_refusals():
-    with pytest.raises(DataError, match="the Neighbors kernel does not take sparse X; give"):
-        Neighbors().fit(sp.csr_array(X))
     with pytest.raises(DataError, match="all rows are identical, so none has a neighbour"):
         Neighbors().fit(np.ones((4, 2)))
     with pytest.raises(ParameterError, match="weights must be one of 'self-tuning', 'binary'"):
@@ -168,3 +166,65 @@ def test_a_sample_far_from_all_others_is_all_but_alone():
     K = Neighbors().fit(far).matrix()
     assert np.isfinite(K).all() and K[-1, -1] == pytest.approx(1 / 101)  # all that I + t L holds
     np.testing.assert_allclose(K[-1, :-1], 0.0, atol=1e-6)
+
+
+# ---------------------------------------------------------------- sparse rows
+
+
+def holes(seed, n=60, d=12):
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.4)
+
+
+def test_sparse_rows_have_the_graph_of_dense_ones():
+    A, new = holes(0), holes(1, 9)
+    dense, sparse = Neighbors().fit(A), Neighbors().fit(sp.csr_array(A))
+    np.testing.assert_allclose(sparse.matrix(), dense.matrix(), atol=1e-12)
+    np.testing.assert_allclose(sparse.cross(sp.csr_array(new)), dense.cross(new), atol=1e-12)
+    np.testing.assert_allclose(sparse.cross(sp.csr_array(A)), sparse.matrix(), atol=1e-12)
+    assert sparse.cut(np.arange(60) % 3) == pytest.approx(dense.cut(np.arange(60) % 3), rel=1e-9)
+
+
+def test_many_sparse_rows_are_held_by_directions_of_singular_vectors(factors, monkeypatch):
+    monkeypatch.setattr(neighbors, "WIDE", 10)
+    basis = np.linalg.qr(holes(3, 30, 10))[0].T  # ten directions of thirty
+    A = np.round(holes(2, 60, 10) @ basis, 12)
+    sparse, dense = Neighbors().fit(sp.csr_array(A)), Neighbors().fit(A)
+    assert sparse.explicit and dense.explicit
+    np.testing.assert_allclose(sparse.matrix(), dense.matrix(), atol=1e-8)
+    np.testing.assert_allclose(sparse.cross(sp.csr_array(A[:9])), sparse.matrix()[:9], atol=1e-8)
+
+
+def test_sparse_rows_that_are_written_in_other_ways_are_one_node():
+    indptr = np.array([0, 2, 4, 7, 9])
+    columns, values = [0, 2, 2, 0, 0, 1, 2, 1, 2], [1.0, 2.0, 2.0, 1.0, 1.0, 0.0, 2.0, 1.0, 2.0]
+    A = sp.csr_array((np.array(values), np.array(columns), indptr), shape=(4, 3))
+    first, node = distinct(A)
+    assert first.tolist() == [0, 3] and node.tolist() == [0, 0, 0, 1]
+    assert A.nnz == 9  # left as it was
+
+
+# ---------------------------------------------------------------- fits that are shared
+
+
+def test_a_graph_that_is_known_is_not_made_again(monkeypatch):
+    made = []
+    graph = neighbors._Diffusion._graph
+    monkeypatch.setattr(neighbors._Diffusion, "_graph", lambda self: made.append(1) or graph(self))
+    first = Neighbors().fit(X)
+    again = Neighbors().unit().fit(X.copy(), like=first)
+    assert len(made) == 1 and next(again.leaves()) is first
+    alone = Neighbors().unit().fit(X)
+    assert np.array_equal(again.matrix(), alone.matrix()) and len(made) == 2
+    for other, rows in ((Neighbors(), NEW), (Neighbors(n_neighbors=3), X),
+                        (Neighbors().on((0, 1)), X), (Neighbors(), X.astype(np.float32)),
+                        (Neighbors(), sp.csr_array(X))):
+        assert next(other.fit(rows, like=first).leaves()) is not first
+
+
+def test_both_objectives_on_the_graph_are_solved_on_one(monkeypatch):
+    made = []
+    graph = neighbors._Diffusion._graph
+    monkeypatch.setattr(neighbors._Diffusion, "_graph", lambda self: made.append(1) or graph(self))
+    mm.selection.by_graph(mm.solve(LeastSquares(X, 2), "Tabu", seed=0))
+    assert len(made) == 1
