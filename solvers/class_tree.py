@@ -83,9 +83,11 @@ class ClassTree(MarginTree):
         node.u[:] = -1.0 / (2 * state.n * (state.k - 1))
         node.u[each, labels] = 0.5 / state.n
         self._rescored(node)
-        value, s = float(descend(node, tol, TURNS)), 1.0
+        descend(node, tol, TURNS)
+        self._rescored(node)  # without the rounding of so many changes
         margin = -np.diff(np.sort(node.t, axis=0)[:-3:-1], axis=0)[0]
         loss = float(np.maximum(1.0 - margin, 0.0).mean())
+        value, s = 0.5 * float(np.sum(node.u * node.t.T)) + loss, 1.0
         if 0.0 < loss and margin.min() > 0.5:  # where no margin is violated but by rounding
             stretched = (value - loss) / float(margin.min()) ** 2
             value, s = min((value, 1.0), (stretched, 1.0 / float(margin.min())))
