@@ -8,7 +8,7 @@ import pytest
 import mmcopt as mm
 from mmcopt.bounds import enumeration
 from mmcopt.bounds.decision_tree import lift_of
-from mmcopt.capabilities import LabelQuadratic
+from mmcopt.capabilities import LabelQuadratic, LabelRatio
 from mmcopt.errors import InfeasibleError
 from mmcopt.solvers import BranchAndBound
 from mmcopt.solving import Budget, run
@@ -61,6 +61,7 @@ def test_proofs_and_searches_reach_the_optimum(seed):
 
 def test_what_must_be_filled_must_be():
     W = -np.ones((2, 2))
+    assert LabelRatio(-W, k=2, low=0).low.tolist() == [1, 1]  # each is divided by its weight
     assert LabelQuadratic(W, k=3, low=0).least_nodes == 0
     with pytest.raises(InfeasibleError, match="2 nodes cannot fill 3 clusters"):
         LabelQuadratic(W, k=3)
