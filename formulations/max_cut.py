@@ -36,8 +36,8 @@ class MaxCut(SquareMatrix):
     >>> W, _ = mm.datasets.load("g05:n=20,seed=0")
     >>> problem = mm.formulations.MaxCut(W)
     >>> result = mm.solve(problem, "BranchAndBound", seed=0)
-    >>> problem.cut(result.labels), result.status.name
-    (67.0, 'CERTIFIED')
+    >>> round(problem.cut(result.labels)), result.status.name
+    (67, 'CERTIFIED')
     """
 
     paper = "Barahona, Groetschel, Juenger and Reinelt (1988); Rendl, Rinaldi and Wiegele (2010)"

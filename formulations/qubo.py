@@ -41,7 +41,7 @@ class QUBO(SquareMatrix):
     >>> import mmcopt as mm
     >>> problem = mm.formulations.QUBO(np.array([[1.0, -3.0], [0.0, 1.0]]), c=[0.5, 0.0])
     >>> result = mm.solve(problem, seed=0)
-    >>> result.point.tolist(), result.objective, result.status.name
+    >>> result.point.tolist(), round(result.objective, 6), result.status.name
     ([1, 1], -0.5, 'CERTIFIED')
     """
 

@@ -72,7 +72,7 @@ def test_there_is_one_script_for_each_idea():
         "a_million_points", "certified_kmeans", "choosing_domains", "choosing_parameters",
         "compare_margin_solvers", "compare_solvers", "compose", "evommc", "how_good_is_kmeans",
         "kmeans_in_the_table", "mkc_weights", "own_constraint", "printed_cut", "proved_optimum",
-        "relaxation_ladder", "sgd_lmsvc", "shapes", "text", "umc_rls", "your_own"}
+        "relaxation_ladder", "sgd_lmsvc", "shapes", "signed_graph", "text", "umc_rls", "your_own"}
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda p: p.stem)
@@ -127,6 +127,14 @@ def text_of(out):
     """Objectives and accuracies of the two lines of the table of examples/text.py."""
     return {name: (float(objective), float(accuracy)) for name, objective, accuracy in
             re.findall(r"^(k-means|CPM3C) +(\S+) +\S+ +\S+% +(\S+)%", out, re.M)}
+
+
+def test_a_signed_graph_takes_no_more_clusters_than_it_needs(run):
+    out = run("signed_graph").out
+    rows = [line.split() for line in out.partition("clusters allowed")[2].splitlines()[1:]]
+    values = [float(objective) for _, _, objective, *_ in rows]
+    assert values == sorted(values, reverse=True) and values[-1] == values[-2]
+    assert [int(used) for _, used, *_ in rows][-2:] == [4, 4]
 
 
 def test_text_stays_sparse_and_its_classes_have_words(run):

@@ -7,7 +7,7 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -35,6 +35,8 @@ class LabelProblem(Capability):
     absolute part.
     """
 
+    may_be_empty: ClassVar[bool] = True  # clusters whose low is 0
+
     W: Any
     const: float | Callable[[], float] = 0.0
     k: int = 2
@@ -57,7 +59,7 @@ class LabelProblem(Capability):
         put("W", W)
         weights = ints(self.weights, n, 1)
         put("weights", weights)
-        put("low", np.maximum(ints(self.low, k, 1), 0))
+        put("low", np.maximum(ints(self.low, k, 1), 0 if self.may_be_empty else 1))
         put("high", ints(self.high, k, int(weights.sum())))
         put("fixed", ints(self.fixed, n, -1))
         apart = np.empty((0, 2), np.int64) if self.apart is None else np.asarray(self.apart)

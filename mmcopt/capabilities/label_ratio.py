@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -30,6 +30,8 @@ class LabelRatio(LabelProblem):
     >>> ratio.value(np.array([0, 0, 1]))
     1.0
     """
+
+    may_be_empty: ClassVar[bool] = False  # as each is divided by its weight
 
     volumes: Any = None
 

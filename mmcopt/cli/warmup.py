@@ -19,6 +19,7 @@ from mmcopt.cli.console import say
 from mmcopt.cli.exit_codes import DONE
 from mmcopt.solving import fits, solve, whole
 from mmcopt.solving.factor_search import toy_factor
+from mmcopt.solving.graph_search import toy_graph
 from mmcopt.solving.label_search import DENSE_LIMIT, toy_problem
 
 EXAMPLES = 3  # of a formulation: they differ in what is given about labels
@@ -69,13 +70,15 @@ def compiled(pairs: Pairs) -> float:
 
 
 def larger(searches: list[str]) -> float:
-    """Compile what searches run where samples are many: in single precision, and on a factor."""
+    """Compile what searches run on many samples: in single precision, on a factor, on lists."""
     started = time.perf_counter()
     vast = LabelQuadratic(LowRank(np.ones((DENSE_LIMIT + 1, 1))), k=2)
     for solver in (registry.solver(name)() for name in searches):
         toys = [toy_problem(np.float32), replace(toy_problem(np.float32), spread=None)]
         if solver.refuses(vast) is None:  # it need not make a factor dense
             toys += [toy_factor(np.float32), toy_factor(np.float64)]
+        if getattr(solver, "lists", False):
+            toys.append(toy_graph(np.float64))
         for toy in toys:
             if solver.refuses(toy) is None:
                 solver.prepare(toy)

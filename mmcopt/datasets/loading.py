@@ -233,12 +233,15 @@ _GENERATED: dict[str, _Generator] = {
     "gaussians": (_gaussians, {"n": _count(40, 2), "distance": _Number(4.0), "d": _count(2),
                                "seed": _SEED}),
 }
-_OF_GRAPHS = {"density": lambda d: _Number(d, high=1.0), "sigma": _Number,
-              "pairs": lambda d: _count(int(d))}
-_GENERATED |= {name: (lambda o, make=make: (make(o), None),
-                      {"n": _count(80), "seed": _SEED,
-                       **{key: _OF_GRAPHS[key](d) for key, d in defaults.items()}})
-               for name, (make, defaults) in graphs.GENERATORS.items()}
+def _matrices(make: Callable[[Options], Any], defaults: dict[str, float]) -> _Generator:
+    """A generator of graphs, or of matrices of quadratic functions."""
+    most = {"density": 1.0}
+    rules = {key: _Number(d, whole=key == "pairs", high=most.get(key, float("inf")))
+             for key, d in defaults.items()}
+    return lambda o: (make(o), None), {"n": _count(80), "seed": _SEED, **rules}
+
+
+_GENERATED |= {name: _matrices(*rule) for name, rule in graphs.GENERATORS.items()}
 
 
 def _generate(name: str, options: Options, text: str) -> tuple[Any, Labels | None]:

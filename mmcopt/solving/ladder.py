@@ -17,6 +17,7 @@ from mmcopt import registry
 from mmcopt.bounds import enumeration
 from mmcopt.bounds.certificates import capped, certified, cheap_bound, evaluate
 from mmcopt.capabilities import KernelMargin, LabelProblem, LabelQuadratic, LabelRatio, LiftedMargin
+from mmcopt.capabilities.matrices import Sparse
 from mmcopt.checks import flag, known_keywords, optional, real
 from mmcopt.compiled.compiling import clock
 from mmcopt.errors import BackendError, ResourceError
@@ -45,7 +46,7 @@ INTERIOR = 1200  # samples up to which the interior point is used, beyond which 
 JOINT = 300  # samples up to which triangles on the labels of a hinge problem are worth their time
 KERNELS = 1500  # samples up to which a dense system for each of several kernels is factorised
 BRANCHING = 600  # samples up to which cuts and branching are worth their time
-SPLIT = 4000  # nodes up to which a dense relaxation of k-means fits into memory
+SPLIT = 4000  # nodes up to which a dense relaxation of k-means, or of a graph, fits into memory
 SEEDED = 12  # steps of the default search that begins at rounded labels,
 WHOLE = 1_000_000  # and of one whole run of it: a limit of steps keeps it from beginning again
 LARGE = {"evaluations": 20, "shrink": 0.6}  # of RegularizedDual, where an evaluation takes long
@@ -213,6 +214,8 @@ def _levels(f: Any) -> list[Level] | None:
         return []
     if enumeration.count_labelings(lq) <= MAX_LABELINGS:
         return [Level("enumeration", _enumerated)]
+    if isinstance(lq.matrix, Sparse) and lq.n > SPLIT:
+        return []  # relaxations are dense
     last = Level("branch-and-bound", _branched, True) if lq.n <= BRANCHING \
         else Level("sdp+cuts" if lq.k == 2 else "partition", _dual, True)
     return [Level("sdp", _interior), last] if lq.k == 2 else [last]

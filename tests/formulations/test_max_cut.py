@@ -14,6 +14,8 @@ from mmcopt.formulations import MaxCut
 from mmcopt.modeling.result import Status
 from mmcopt.solvers import BranchAndBound
 
+pytestmark = pytest.mark.as_given  # whole numbers stay whole
+
 SEARCHES = ("Annealing", "Continuation", "Evolutionary", "KernighanLin", "Memetic", "Shaking",
             "SteepestDescent", "StochasticDescent", "Tabu")
 

@@ -14,6 +14,8 @@ from mmcopt.formulations import QUBO
 from mmcopt.modeling.result import Certificate, Status
 from mmcopt.solvers import BranchAndBound
 
+pytestmark = pytest.mark.as_given  # whole numbers stay whole
+
 SEARCHES = ("Annealing", "Continuation", "Evolutionary", "KernighanLin", "Memetic", "Shaking",
             "SteepestDescent", "StochasticDescent", "Tabu")
 

@@ -15,6 +15,8 @@ from mmcopt.modeling.result import Status
 from mmcopt.solvers import BranchAndBound, RegularizedDual
 from mmcopt.solving import run
 
+pytestmark = pytest.mark.as_given  # whole numbers stay whole
+
 
 def drawn(seed, n=None):
     """Problems with two clusters: sizes that bind or none, given labels, nodes kept apart."""

@@ -14,7 +14,7 @@ from mmcopt.formulations import LeastSquares
 from mmcopt.modeling.result import Certificate
 from mmcopt.plot import plot_tree
 from mmcopt.plot.results import SHORT
-from mmcopt.solvers import BruteForce
+from mmcopt.solvers import BranchAndBound, BruteForce
 
 ENUMERATED = {"enumerated": np.array(1)}
 
@@ -92,7 +92,8 @@ def test_contradicting_decisions_leave_no_labeling(best):
 def test_the_tree_of_the_solver():
     X, _ = mm.datasets.load("gaussians:n=20,distance=1,d=4,seed=1")
     problem = LeastSquares(X, kernel=mm.kernels.Gaussian(width=0.5), lam=0.1, sizes=0.2)
-    result = mm.solve(problem, "BranchAndBound", seed=0)  # to its end: a second, five nodes
+    solver = BranchAndBound(root_rounds=1, node_rounds=2)  # which splits where it need not
+    result = mm.solve(problem, solver, seed=0)
     tree = proof_tree(result)
     assert len(tree.leaves) > 1
     assert tree.lower_bound == pytest.approx(result.lower_bound, abs=1e-9)

@@ -362,6 +362,7 @@ def test_choosing_a_domain_is_for_few_samples(run, monkeypatch):
     assert code == 0 and repr(Gaussian(gamma=20.0)) in out and "chosen" not in out
 
 
+@pytest.mark.as_given
 @pytest.mark.parametrize("name", MATRICES)
 def test_graphs_and_matrices(name, told, run, tmp_path):
     path = tmp_path / "graph.mc"

@@ -8,6 +8,8 @@ import mmcopt as mm
 from mmcopt.errors import DataError
 from mmcopt.formulations import QUBO, MaxCut
 
+pytestmark = pytest.mark.as_given  # whole numbers stay whole
+
 
 def written(tmp_path, name, text):
     path = tmp_path / name

@@ -13,6 +13,8 @@ from mmcopt.solvers import Annealing, Tabu
 from mmcopt.solving import graph_search
 from mmcopt.solving.graph_search import on_graph, row_squares, searched
 
+pytestmark = pytest.mark.as_given  # whole numbers stay whole
+
 LISTS = [Annealing(sweeps=30), "Tabu", "StochasticDescent", "Memetic"]
 
 
