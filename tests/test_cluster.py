@@ -18,6 +18,7 @@ from mmcopt.kernels import Gaussian
 from mmcopt.modeling.result import Status
 from mmcopt.solvers import CuttingPlane, Tabu
 
+dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 X = np.random.default_rng(0).standard_normal((60, 4)) + 2.0 * (np.arange(60).reshape(-1, 1) % 2)
 PROBLEM = LeastSquares(X, kernel=Gaussian(width=0.5), lam=0.1)
@@ -33,7 +34,8 @@ def made():
 
 @pytest.fixture(scope="module")
 def cluster():
-    with made() as cluster:
+    patient = {"distributed.deploy.lost-worker-timeout": "1h"}  # until it gives up who is restarted
+    with dask.config.set(patient), made() as cluster:
         yield cluster
 
 

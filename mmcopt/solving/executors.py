@@ -15,6 +15,7 @@ import tempfile
 import threading
 import time
 import uuid
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import (
     FIRST_COMPLETED,
@@ -132,6 +133,11 @@ def _done(key: str, shared: Any, work: Work, task: Any) -> Any:
             _held[key] = cloudpickle.loads(shared)
         held = _held[key]
     return cloudpickle.dumps(work(held, task))
+
+
+def _carried(shared: bytes) -> bytes:
+    """What tasks share, where it is."""
+    return shared
 
 
 def _begin() -> None:
@@ -412,12 +418,18 @@ class _Cluster(Team):
     def _share(self, shared: Any) -> None:
         super()._share(shared)
         self.blob, self.shared = self.shared, None
-        self._scatter()
+        self._lay_out()
 
-    def _scatter(self) -> None:
-        """Lay what is shared out on the cluster, once for all tasks."""
+    def _lay_out(self) -> None:
+        """Lay what is shared out on the cluster, once for all tasks.
+
+        As the result of a task it is made again where the workers that held it died; `scatter`
+        would wait for one that dies meanwhile, for ever.
+        """
         try:
-            self.shared = self.client.scatter([self.blob], broadcast=True)[0]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # of a large graph
+                self.shared = self.client.submit(_carried, self.blob, pure=False)
         except Exception as e:
             raise LostError(f"the cluster took no data ({_words(e)}).") from e
 
@@ -441,4 +453,4 @@ class _Cluster(Team):
                             f"is gone ({_words(error)}).") from error
         tried.lost += TRIES * (type(error).__name__ == "KilledWorker")  # Dask has tried already
         self._counted(error, tried, waiting)
-        self._scatter()
+        self._lay_out()

@@ -49,3 +49,10 @@ def test_the_lines_on_margins_work(capsys):
     code = re.search(r"```python\n(.*?)```", section, re.S).group(1)
     exec(compile(code, "README.md", "exec"), {})
     assert capsys.readouterr().out.startswith("1.0")
+
+
+def test_the_lines_on_scaling_work(capsys):
+    section = README.split("## Scaling")[1]
+    code = re.search(r"```python\n(.*?)```", section, re.S).group(1)
+    exec(compile(code, "README.md", "exec"), {})
+    assert capsys.readouterr().out.strip() == "True True 5000"

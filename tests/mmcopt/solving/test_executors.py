@@ -5,7 +5,6 @@ import pathlib
 import signal
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import cloudpickle
@@ -235,6 +234,11 @@ def test_what_cannot_be_sent_is_refused_in_a_sentence():
 # ---------------------------------------------------------------- long
 
 
+def kill_one():
+    for pid in list(executors._pools[2]._processes)[:1]:
+        os.kill(pid, signal.SIGKILL)
+
+
 @pytest.mark.slow
 def test_twenty_kills_at_random_moments_change_nothing():
     options = {"seed": 1, "restarts": 6, "max_iter": 300}
@@ -244,12 +248,7 @@ def test_twenty_kills_at_random_moments_change_nothing():
     for _ in range(20):
         mm.solve(LABELS, Tabu(), seed=0, restarts=2, executor="processes")  # workers are up
 
-        def kill(after=rng.uniform(0.0, 0.4)):
-            time.sleep(after)
-            for pid in list(executors._pools[2]._processes)[:1]:
-                os.kill(pid, signal.SIGKILL)
-
-        killer = threading.Thread(target=kill)
+        killer = threading.Timer(rng.uniform(0.0, 0.4), kill_one)
         killer.start()
         result = mm.solve(LABELS, solver, executor="processes", **options)
         killer.join()

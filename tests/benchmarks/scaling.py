@@ -1,0 +1,153 @@
+"""Rows on disk against rows in memory: CPU, peak memory and labels of one and the same solve.
+
+``python tests/benchmarks/scaling.py [--n 1e5,1e6] [--d 50] [--k 2] [--where memory,cluster]``
+Rows are float32 in a file that is made once, in ``--folder``, a million at a time. Each solve is a
+process of its own, so that its peak is its own: ``memory`` reads all rows, ``blocks`` a block at a
+time, ``cluster`` leaves them to two worker processes of Dask with ``--limit`` MB each, of which the
+peaks are shown too. ``restarts`` compares 8 restarts of Tabu here and in two processes.
+"""
+
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+BLOCK = 1_000_000
+
+
+def made(folder, n, d):
+    """The file of n rows: three clouds that overlap."""
+    path = folder / f"rows-{n}x{d}.npy"
+    if not path.exists():
+        part = path.with_suffix(".part.npy")
+        rng = np.random.default_rng(0)
+        means = (0.6 * rng.standard_normal((3, d))).astype(np.float32)
+        rows = np.lib.format.open_memmap(part, "w+", np.float32, (n, d))
+        for start in range(0, n, BLOCK):
+            count = min(BLOCK, n - start)
+            rows[start:start + count] = means[rng.integers(3, size=count)] \
+                + rng.standard_normal((count, d), dtype=np.float32)
+        rows.flush()
+        part.rename(path)
+    return path
+
+
+def peak():
+    """Megabytes held at most, as Linux says; ru_maxrss counts what the parent held, too."""
+    lines = pathlib.Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024.0 for line in lines if line.startswith("VmHWM"))
+
+
+def solved(X, k):
+    """Warm on the same kind of rows, then solve; CPU and wall seconds."""
+    import mmcopt as mm
+    from mmcopt.formulations import CPM3C
+    from mmcopt.solvers import CuttingPlane
+
+    started = time.process_time(), time.perf_counter()
+    result = mm.solve(CPM3C(X, k), CuttingPlane(), seed=0)
+    return result, time.process_time() - started[0], time.perf_counter() - started[1]
+
+
+def answer(result, cpu, wall, **more):
+    return {"cpu": cpu, "wall": wall, "peak": peak(), "objective": result.objective,
+            "steps": len(result.history), "labels": result.labels.astype(np.int8).tobytes().hex()
+            if result.labels.size <= 10**6 else
+            result.labels[::result.labels.size // 10**6].astype(np.int8).tobytes().hex(), **more}
+
+
+def in_memory(path, k, limit):
+    small = np.array(np.load(path, mmap_mode="r")[:2000])
+    solved(small, k)
+    return answer(*solved(np.load(path), k))
+
+
+def in_blocks(path, k, limit):
+    from mmcopt.datasets import blocks
+
+    small = path.with_name("small.npy")
+    np.save(small, np.load(path, mmap_mode="r")[:2000])
+    solved(blocks(small), k)
+    return answer(*solved(blocks(path), k))
+
+
+def on_cluster(path, k, limit):
+    from distributed import Client, LocalCluster
+
+    from mmcopt.datasets import blocks
+
+    with LocalCluster(n_workers=2, threads_per_worker=1, memory_limit=f"{limit}MB",
+                      dashboard_address=None) as cluster, Client(cluster) as client:
+        small = path.with_name("small.npy")
+        np.save(small, np.load(path, mmap_mode="r")[:2000])
+        solved(blocks(small, chunk=500).to_dask(), k)
+        before = client.run(time.process_time)
+        result, cpu, wall = solved(blocks(path).to_dask(), k)
+        after = client.run(time.process_time)
+        workers = client.run(peak)
+        return answer(result, cpu + sum(after[w] - before[w] for w in after), wall,
+                      workers=sorted(workers.values()))
+
+
+WAYS = {"memory": in_memory, "blocks": in_blocks, "cluster": on_cluster}
+
+
+def restarts():
+    """Serial and two processes, side by side: wall seconds, and whether the bytes are the same."""
+    import mmcopt as mm
+    from mmcopt.formulations import LeastSquares
+    from mmcopt.solvers import Tabu
+
+    X, _ = mm.datasets.load("digits:3,8")
+    problem = LeastSquares(X, lam=0.1)
+    points = {}
+    for executor in (None, "processes"):
+        mm.solve(problem, Tabu(), seed=0, restarts=2, executor=executor, n_jobs=2)
+        started = time.perf_counter()
+        result = mm.solve(problem, Tabu(length=200.0), seed=0, restarts=8, executor=executor,
+                          n_jobs=2 if executor else None)
+        print(f"  8 restarts, executor={executor!r}: {time.perf_counter() - started:.2f} s")
+        points[executor] = result.point.tobytes()
+    print(f"  the same bytes: {len(set(points.values())) == 1}")
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__)
+    p.add_argument("--n", default="1e5,1e6")
+    p.add_argument("--d", type=int, default=50)
+    p.add_argument("--k", type=int, default=2)
+    p.add_argument("--where", default="memory,blocks")
+    p.add_argument("--limit", type=int, default=400)
+    p.add_argument("--folder", type=pathlib.Path, default=pathlib.Path("/tmp/mmcopt-scaling"))
+    p.add_argument("--one", help=argparse.SUPPRESS)
+    p.add_argument("--path", type=pathlib.Path, help=argparse.SUPPRESS)
+    args = p.parse_args()
+    if args.one:
+        print(json.dumps(WAYS[args.one](args.path, args.k, args.limit)))
+        return
+    args.folder.mkdir(exist_ok=True)
+    for n in (int(float(v)) for v in args.n.split(",")):
+        path, labels = made(args.folder, n, args.d), {}
+        print(f"n = {n}, d = {args.d}, k = {args.k}: {path.stat().st_size / 1e6:.0f} MB",
+              flush=True)
+        for way in (w for w in args.where.split(",") if w in WAYS):
+            done = subprocess.run([sys.executable, "-W", "ignore", __file__, "--one", way, "--path",
+                                   path, "--k", str(args.k), "--limit", str(args.limit)],
+                                  stdout=subprocess.PIPE, text=True, check=True)
+            a = json.loads(done.stdout.splitlines()[-1])
+            labels[way] = a["labels"]
+            print(f"  {way:8} {a['cpu']:8.2f} CPU-s ({1e6 * a['cpu'] / n:.2f} us a row) "
+                  f"{a['wall']:8.2f} s, {a['steps']} steps, peak {a['peak']:.0f} MB"
+                  + "".join(f", worker {w:.0f} MB" for w in a.get("workers", []))
+                  + f", objective {a['objective']:.12f}", flush=True)
+        print(f"  the same labels: {len(set(labels.values())) == 1}")
+    if "restarts" in args.where:
+        restarts()
+
+
+if __name__ == "__main__":
+    main()
