@@ -182,3 +182,61 @@ def test_large_factors_are_compiled_before_the_clock_of_the_steps(monkeypatch):
     for _ in range(2):
         Memetic().prepare(f)
     assert seen == [(True, f.offer(mm.LabelQuadratic).dtype)]
+
+
+def pool_of(f, solver, steps, seed=0):
+    """The states of a run, step by step, as (members made by kind, work, idle)."""
+    rng = np.random.default_rng(seed)
+    progress = solver.begin(f, None, rng)
+    for _ in range(steps):
+        if solver.outcome(f, progress.state) is not None:
+            return
+        before = progress.state.work
+        progress = solver.step(f, progress.state, rng)
+        yield progress.state, before
+
+
+def test_no_member_is_annealed_before_that_is_little_of_the_work(monkeypatch):
+    monkeypatch.setattr("mmcopt.solvers.memetic.QUICK", 50)
+    solver, lq = Memetic(large=50, patience=3), F.offer(mm.LabelQuadratic)
+    dear, made = solver._cost(lq, "annealed"), False
+    for state, before in pool_of(F, solver, 1000):
+        annealed = "annealed" in state.lowest
+        if annealed and not made:  # it was affordable, or the last resort
+            assert dear <= 0.5 * before or state.made > solver.pool
+            assert set(state.lowest) >= {"shaken", "walked", "annealed"}
+        made = annealed
+    assert made
+
+
+def test_children_are_made_as_has_turned_out_well():
+    solver, lq = Memetic(), F.offer(mm.LabelQuadratic)
+    state, rng = solver.begin(F, None, np.random.default_rng(0)).state, np.random.default_rng(1)
+
+    def shaken():
+        return sum(solver._way(lq, state, rng) == "shaken" for _ in range(300))
+
+    assert shaken() == 0  # nothing has failed yet
+    state.idle = 1
+    assert 100 < shaken() < 200
+    state.tried["shaken"] += 30
+    assert shaken() < 60
+    state.tried["assembled"] += 30
+    state.good["shaken"] += 20
+    assert shaken() > 240
+
+
+def test_a_new_member_has_a_child_first(monkeypatch):
+    monkeypatch.setattr("mmcopt.solvers.memetic.QUICK", 50)
+    monkeypatch.setattr("mmcopt.solvers.memetic.BLOCKS", 16)  # two parents
+    solver, seen = Memetic(large=50), []
+    monkeypatch.setattr("mmcopt.solvers.memetic.combine",
+                        lambda lq, parents, rng: seen.append(parents) or combine(lq, parents, rng))
+    count = 0
+    for state, _ in pool_of(F, solver, 60):
+        if len(state.members) > max(count, 2):
+            newest, seen[:] = state.members[-1], []
+        elif seen and len(state.members) > 2:
+            assert any(np.array_equal(newest, p) for p in seen[0])
+        count = len(state.members)
+    assert count > 3
