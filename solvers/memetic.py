@@ -44,9 +44,11 @@ BLOCK_STARTS = 3  # random starts of the search over blocks, besides the better 
 BLOCKS = 1000  # intersections of clusters that a child's parents have at the most
 TINY = 4 * enumeration.CHUNK  # labelings up to which all of them are tried
 BETTER = 1e-9  # relative: what counts as an improvement
+WAYS = "assembled", "shaken"  # how children are made
 FIRST = "shaken", "walked", "shaken"  # kinds of the first members; then an annealed one
 SMOOTH = ("walked",)  # of a few samples' smoother: its paths find more than all other members
-SHARES = 0.625, 0.875  # of the members that are made by paths: by default, and there
+SHARES = 0.625, 0.9375  # of the members that are made by paths: by default, and there,
+MORE = 2  # where there are so many times more of them
 FEW = 64  # intersections that members must be able to have before they are combined early
 SHORT = 0.5  # share of the walks with the rest that `Tabu` takes by default
 WALK = 1.5  # moves from random labels, as a multiple of n
@@ -57,7 +59,12 @@ QUICK_CHILDREN = 4  # times as many without a new best, where a child is a few p
 QUICK_UP_TO = 2000  # nodes, beyond which there are fewer of them
 LONGER = 3  # times that the sweeps double where annealing does better than paths
 MANY = 4  # times the sweeps on lists of neighbours, where they are quick
-DEEPER = 3  # children without a new best after which those that follow are polished twice as long
+DEEPER = 4  # times that children are polished twice as long before patience ends
+MOVES = 2000  # of the last polish of a child at least: fewer take no less time
+LITTLE = 0.01  # of what members differ by: a gain after which the pool grows as after none
+CLAIMS = 8.0  # work of `Shaking`, in entries of W
+DEAR = 0.5  # share of the work so far that an annealed member of a large problem may take
+CHANGED = 0.5  # of the labels that a sweep of an annealed member draws, on average
 
 
 Stage: TypeAlias = tuple[float, Solver]  # a search, and the level t that it works on
@@ -86,10 +93,15 @@ class _Pool:
     given: bool  # whether the caller gave them
     members: list[Ints] = field(default_factory=list)
     values: list[float] = field(default_factory=list)
+    new: bool = False  # whether the last member has no child yet
     made: int = 0  # members made, those that were made twice included
     lowest: dict[str, float] = field(default_factory=dict)  # value of the members of each kind
     anneals: int = 0  # members annealed
-    idle: int = 0  # children since the last new best
+    idle: int = 0  # children assembled since the last new best
+    stale: int = 0  # the same since the last that was better by more than a little
+    tried: dict[str, int] = field(default_factory=lambda: dict.fromkeys(WAYS, 2))  # of children
+    good: dict[str, int] = field(default_factory=lambda: dict.fromkeys(WAYS, 1))  # much better ones
+    work: float = 0.0  # done so far, about, in passes over W
     task: _Task | None = None
     tiny: bool = False
     done: bool = False
@@ -108,21 +120,25 @@ class Memetic(LabelSearch):
     The first members are made by `Shaking`, by a `Tabu` walk from random labels and by `Annealing`,
     which are quick; most of the others follow the path of `Continuation`, each from a random level,
     unless annealing does better. Some basins are reached only from one of these. Where W is the
-    smoother of a regression on up to 1,000 samples, all members but a walk follow paths. A child is
-    made from two or more members whose clusters intersect in a few dozen to a few hundred blocks:
-    one-flip searches agree on such micro-groups and err in assembling them, so the blocks are
+    smoother of a regression on up to 1,000 samples, there are twice as many members, and all but a
+    walk follow paths, which alone find more in less time. A child is made from two or more members
+    whose clusters intersect in a few dozen to a few hundred blocks: one-flip searches agree on such micro-groups and err in assembling them, so the blocks are
     contracted to single nodes and the small problem is searched by `Tabu`.
     Half of the children are assembled on a smoothed level and follow the path down from there, the
-    others on the problem itself; all are polished, the longer the longer nothing new was found. A
-    child replaces the member it resembles (adjusted Rand index > .99), or the worst one, when it
-    is better. The search stops after ``patience`` children without a new best; within a time limit
-    it begins again with a new pool until the time is up.
+    others on the problem itself. After one that was not better the next may be the best labels,
+    of which `Shaking` claims a share anew; either way is taken as often as it was good so far. All
+    are polished, the longer the longer nothing new was found. A child replaces the member it
+    resembles (adjusted Rand index > .99), or the worst one, when it is better. The search stops
+    after ``patience`` assembled children without a new best; within a time limit it begins again
+    with a new pool until the time is up.
 
     On problems of more than 1,000 samples members are followed by children as soon as their
-    clusters have enough intersections. A path costs some Cholesky factorisations, so above
-    ``large`` samples, and where the time left is too short, all members are quick ones. When W is
-    held as a factor of more than 5,000 rows, members are annealed and polished on the factor.
-    On the lists of a large sparse W, which is never made dense, members are annealed or walked.
+    clusters have enough intersections, until these are little better, and no member is annealed
+    before that takes at most half of the work done by then, or nothing else is left. A path costs
+    some Cholesky factorisations, so above ``large`` samples, and where the time left is too short,
+    all members are quick ones. When W is held as a factor of more than 5,000 rows, members are
+    annealed and polished on the factor. On the lists of a large sparse W, which is never made
+    dense, members are annealed or walked.
     Problems of at most 16,384 labelings are enumerated, which proves the answer.
 
     On `LabelRatio`, k-means and its kin, members and children are polished by `Hartigan`. Members
@@ -206,7 +222,15 @@ class Memetic(LabelSearch):
         """Whether a member is due: where that takes long each is followed by children at once."""
         few = 2 if on_factor(lq) else math.log(FEW) / math.log(lq.k)  # members are dear there
         early = lq.n > QUICK and len(state.members) >= few
-        return state.made < self.pool and (not early or state.idle >= EARLY)
+        enough = min(EARLY, len(state.members) - 1)  # two have one child
+        if state.made < self._members(lq):
+            return not early or state.stale >= enough
+        return self._fails(lq, state) and self._owes(lq, state)
+
+    def _owes(self, lq: Any, state: _Pool) -> bool:
+        """Whether no member was annealed because that was too dear: it is the last resort."""
+        return isinstance(lq, LabelQuadratic) and "annealed" not in state.lowest \
+            and lq.n > QUICK and not on_factor(lq)
 
     def _patience(self, lq: Any) -> int:
         """Children without a new best after which it stops: more where they are quick."""
@@ -215,8 +239,12 @@ class Memetic(LabelSearch):
         return round(self.patience * QUICK_CHILDREN * min(1.0, math.sqrt(QUICK_UP_TO / lq.n)))
 
     def _exhausted(self, lq: Any, state: _Pool) -> bool:
-        if state.made < self.pool:
+        if state.made < self._members(lq):
             return False
+        return self._fails(lq, state) and not self._owes(lq, state)
+
+    def _fails(self, lq: Any, state: _Pool) -> bool:
+        """Whether children are no longer better, or cannot be."""
         same = max(state.values) == min(state.values) and not isinstance(lq, LabelRatio)
         return state.idle >= self._patience(lq) or same
 
@@ -257,6 +285,7 @@ class Memetic(LabelSearch):
             return _Task(board.c, [polish], board=board)
         c = lq.random_labels(rng) if board is None else board.c
         kind = self._kind(lq, state)
+        state.work += self._cost(lq, kind)
         if kind == "path":
             levels = Continuation().levels(lq)
             levels = levels[int(rng.integers(len(levels) - 1)):]
@@ -280,32 +309,55 @@ class Memetic(LabelSearch):
         if on_factor(lq):  # shaken there means descended: twice, as the pilot takes long
             return "annealed" if index > 1 and index % 2 == 0 else "shaken"
         first = SMOOTH if self._by_paths(lq) else FIRST[:max(0, quick - 1)] + ("annealed",)
-        if index < min(quick, len(first)):
-            return first[index]
-        if index < quick:  # one of what did best, then one of the others
-            best = min(state.lowest, key=lambda kind: state.lowest[kind])
-            return best if index % 2 == 0 else first[index % len(first)]
+        if lq.n > QUICK and self._cost(lq, "annealed") > DEAR * state.work:
+            first = first[:-1] or FIRST[:1]
+        if index >= self._members(lq):
+            return "annealed"
+        if index < quick:  # in turn, then one of what did best and one of the others
+            known = {kind: value for kind, value in state.lowest.items() if kind in first}
+            if index < len(first) or index % 2 == 1 or not known:
+                return first[index % len(first)]
+            return min(known, key=lambda kind: known[kind])
         path, annealed = (state.lowest.get(k, math.inf) for k in ("path", "annealed"))
         return first[-1] if annealed < path < math.inf or too_late(lq) else "path"
 
-    def _by_paths(self, lq: LabelQuadratic) -> bool:
+    def _members(self, lq: Any) -> int:
+        """How many members there are to be."""
+        return self.pool * (MORE if self._by_paths(lq) else 1)
+
+    def _by_paths(self, lq: LabelProblem) -> bool:
         """Whether W is the smoother of a regression, of few samples, and nothing else is asked."""
-        return self.path_share is None and lq.spread is not None and lq.n <= min(QUICK, self.large)
+        return isinstance(lq, LabelQuadratic) and self.path_share is None \
+            and lq.spread is not None and lq.n <= min(QUICK, self.large) and not on_factor(lq)
+
+    def _cost(self, lq: Any, kind: str) -> float:
+        """About the work of making and polishing a member, or a child, in passes over W."""
+        polish = 0.5 * (lq.k + 3)
+        make = {"shaken": CLAIMS, "walked": WALK * (lq.k + 3),
+                "annealed": self.sweeps * (CHANGED + 12.0 * lq.k / lq.n)}
+        return polish + make.get(kind, 3.0)
 
     def _quick(self, lq: LabelQuadratic) -> int:
         """Number of the members that follow no path; they come first."""
         share = SHARES[self._by_paths(lq)] if self.path_share is None else self.path_share
-        return self.pool - (round(share * self.pool) if lq.n <= self.large else 0)
+        members = self._members(lq)
+        return members - (round(share * members) if lq.n <= self.large else 0)
 
     def _child(self, lq: Any, state: _Pool, rng: np.random.Generator) -> _Task | None:
+        if self._way(lq, state, rng) == "shaken":
+            return self._shaken(lq, state, rng)
         state.idle += 1
+        state.stale += 1
         most = max(2, int(math.log(BLOCKS) / math.log(lq.k)))
         count = min(int(rng.integers(2, most + 1)), len(state.members))
-        parents = sorted(rng.choice(len(state.members), count, replace=False).tolist(),
-                         key=lambda q: state.values[q])
+        parents = rng.choice(len(state.members), count, replace=False).tolist()
+        if state.new and len(state.members) - 1 not in parents:
+            parents[0] = len(state.members) - 1  # a new member has a child first
+        state.new = False
+        parents.sort(key=lambda q: state.values[q])
         if isinstance(lq, LabelRatio):
             made = ratio_pool.child(lq, [state.members[q] for q in parents], rng)
-            return _Task(made, [(1.0, Hartigan())], child=True)
+            return _Task(made, [(1.0, Hartigan())], child=True, kind="assembled")
         path: list[float] = []  # values of t that the child follows down to 1
         if "path" in state.lowest and rng.random() < SMOOTHED and not too_late(lq):
             path = Continuation().levels(lq)[:-1]
@@ -314,10 +366,34 @@ class Memetic(LabelSearch):
         found = combine(first, [state.members[q] for q in parents], rng)
         if found is None:
             return None
-        length = 0.5 * 2.0 ** ((state.idle - 1) // DEEPER)
+        state.work += self._cost(lq, "child")
         stages: list[Stage] = [*((t, _polish(lq, 0.5, rng)) for t in path),
-                               (1.0, _polish(lq, length, rng))]
-        return _Task(found[0], stages, child=True, value=found[1])
+                               (1.0, _polish(lq, self._length(lq, state), rng))]
+        return _Task(found[0], stages, child=True, kind="assembled", value=found[1])
+
+    def _way(self, lq: Any, state: _Pool, rng: np.random.Generator) -> str:
+        """How the next child is made: assembled, or each way as often as it was good.
+
+        That is asked after a child that was not better, where there is another way.
+        """
+        if isinstance(lq, LabelRatio) or on_factor(lq) or on_graph(lq) or self._by_paths(lq) \
+                or state.idle == 0:
+            return "assembled"
+        hope = {way: state.good[way] / state.tried[way] for way in WAYS}
+        return "shaken" if rng.random() * sum(hope.values()) < hope["shaken"] else "assembled"
+
+    def _shaken(self, lq: LabelQuadratic, state: _Pool, rng: np.random.Generator) -> _Task:
+        """The best labels, of which a share is claimed anew: 1/2, 1/4, .. or one sample of each."""
+        state.work += self._cost(lq, "child")
+        last = max(2, round(math.log2(lq.n / lq.k)))
+        shake = Shaking(first=int(rng.integers(1, last + 1)))
+        stages: list[Stage] = [(1.0, shake), (1.0, _polish(lq, self._length(lq, state), rng))]
+        return _Task(state.best.copy(), stages, child=True, kind="shaken", value=state.value)
+
+    def _length(self, lq: LabelQuadratic, state: _Pool) -> float:
+        """Moves that polish a child, as a multiple of n: more after many that gave nothing."""
+        doubled = max(0, state.idle - 1) * DEEPER // self._patience(lq)
+        return max(0.5, MOVES / lq.n) * 2.0**doubled
 
     def _advance(self, lq: Any, state: _Pool, task: _Task,
                  rng: np.random.Generator) -> bool:
@@ -340,8 +416,10 @@ class Memetic(LabelSearch):
             # The next search polishes; swaps, and a value in all digits, are for good labels.
             rounding = self.drift(lq, task.state.value)
             good = len(task.stages) == 1 and task.state.value <= state.value + rounding
-            end = self.descend if good else self.go_back
-            end(level, task.state)
+            if good:
+                self.descend(level, task.state, last=False)
+            else:
+                self.go_back(level, task.state)
         task.board, task.c, task.value = task.state, task.state.c, task.state.value
         task.state = None
         task.stages.pop(0)
@@ -357,14 +435,21 @@ class Memetic(LabelSearch):
         c = task.c.copy()
         known = min(state.values, default=math.inf)
         value = self._seen(lq, state, c, task.value)
-        if task.child and value < known - BETTER * abs(known):
-            state.idle = 0
+        if task.child:
+            spread = max(state.values) - known
+            better = value < known - BETTER * abs(known)
+            much = better and value < known - LITTLE * spread
+            state.idle = 0 if better else state.idle
+            state.stale = 0 if much else state.stale
+            state.tried[task.kind] += 1
+            state.good[task.kind] += much
         likeness = [adjusted_rand_index(m, c) for m in state.members]
         if not task.child:
             state.made += 1
-            state.idle = 0
+            state.idle = state.stale = 0
             state.lowest[task.kind] = min(value, state.lowest.get(task.kind, math.inf))
             if max(likeness, default=0.0) < SAME:
+                state.new = True
                 state.members.append(c)
                 state.values.append(value)
             return

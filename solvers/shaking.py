@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mmcopt.capabilities import LabelQuadratic
-from mmcopt.checks import flag, hyper, integer
+from mmcopt.checks import flag, hyper, integer, optional
 from mmcopt.modeling.result import Status
 from mmcopt.solving import Progress
 from mmcopt.solving.label_search import Board, LabelSearch, working_matrix
@@ -32,6 +32,7 @@ class Shaking(LabelSearch):
     no local optimum. The best labels met would be another method there: without centring and size
     bounds the lowest objective belongs to the unbalanced states of the first rounds (iris, mean ARI
     .76 in place of .96). Its history shows the start as ``objective``, the walk as ``shaken``.
+    A later ``first`` round keeps more of the start, which makes it a search around given labels.
 
     References
     ----------
@@ -50,11 +51,14 @@ class Shaking(LabelSearch):
     """
 
     rounds: int = hyper(20, integer(1), "outer rounds s")
+    first: int | None = hyper(None, optional(integer(0)), "round to begin with; a later one keeps "
+                              "more of the start; None: 0, or 1 as said above")
     polish: bool = hyper(True, flag(), "end in a local optimum of moves and swaps")
 
     def _first(self, lq: LabelQuadratic) -> int:
         """Number of the first round."""
-        return int(self.polish and lq.k == 2)
+        first = int(self.polish and lq.k == 2) if self.first is None else self.first
+        return min(first, self.rounds)
 
     def step(self, f: Any, state: Board, rng: np.random.Generator) -> Progress:
         from mmcopt.compiled import label_moves

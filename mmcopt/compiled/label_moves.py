@@ -446,12 +446,14 @@ def tabu(W: F, c: N, G: F, sizes: N, rules: Rules, steps: int, tenure: int, rng:
     return float(_walk(W, c, G, sizes, rules, steps, tenure, steps, rules.weights.max(), rng))
 
 
-def descend(W: F, c: N, G: F, sizes: N, rules: Rules, max_moves: int) -> float:
-    """Steepest moves until none improves, then the steepest swap, and so on.
+def descend(
+    W: F, c: N, G: F, sizes: N, rules: Rules, max_moves: int, least: F | None = None
+) -> float:
+    """Steepest moves until none improves, then the steepest swap, and so on; least = row_least(W).
 
     Ends in a local optimum of both, unless max_moves swaps, or moves in a row, were made.
     """
-    total, least = 0.0, row_least(W)
+    total, least = 0.0, row_least(W) if least is None else least
     for _ in range(max_moves):
         total += steepest(W, c, G, sizes, rules, max_moves)
         gain = best_swap(W, c, G, sizes, rules, least)

@@ -80,6 +80,16 @@ def working_matrix(lq: LabelQuadratic) -> Floats:
     return lq.matrix.dense(lq.dtype)
 
 
+def row_least(lq: LabelQuadratic) -> Floats:
+    """The smallest entry of each row of W, which prunes swaps; kept."""
+    from mmcopt.compiled import label_moves
+
+    key = ("row least", np.dtype(lq.dtype).name)
+    if key not in lq._memo:
+        lq._memo[key] = label_moves.row_least(working_matrix(lq))
+    return np.asarray(lq._memo[key])
+
+
 def start_labels(lq: LabelQuadratic, init: Any, rng: np.random.Generator) -> Ints:
     """Feasible node labels: random ones, or the given ones repaired."""
     if init is None:
@@ -188,11 +198,12 @@ class LabelSearch(Solver):
             board.G[:] = loops.caches(W, board.c, lq.k)
             board.sizes[:] = label_moves.cluster_sizes(board.c, lq.weights, lq.k)
 
-    def descend(self, lq: LabelQuadratic, board: Board) -> Progress:
+    def descend(self, lq: LabelQuadratic, board: Board, last: bool = True) -> Progress:
         """Go back to the best labels met and descend to a local optimum of moves and swaps.
 
         On lists of neighbours it is one of moves. After the deadline a part of the moves and of the
-        swaps is made, about .1 s of each.
+        swaps is made, about .1 s of each. Where it is not the ``last`` of a search, the value has
+        the digits of the caches only.
         """
         from mmcopt.compiled import label_moves
 
@@ -206,9 +217,13 @@ class LabelSearch(Solver):
         moves, swaps = (max(1, PART // (lq.n * m)) for m in (lq.k, lq.n))
         while label_moves.steepest(*state, moves) > 0.0 and not out_of_time():
             pass
-        while label_moves.descend(*state, swaps) > 0.0 and not out_of_time():
+        while label_moves.descend(*state, swaps, row_least(lq)) > 0.0 and not out_of_time():
             pass
-        board.settle(lq)
+        if last or lq.n <= ALL_DIGITS:
+            board.settle(lq)
+        else:
+            board.value = board.best = cached_value(lq, board.c, board.G)
+            board.best_c[:] = board.c
         return board.progress(lq)
 
     @staticmethod

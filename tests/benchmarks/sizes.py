@@ -94,7 +94,7 @@ def curve(f, solver, seed, marks):
     """Lowest value at each mark, the best labels, and the CPU seconds of the longest step."""
     lq = f.offer(LabelQuadratic)
     solver.prepare(f)
-    for key in [k for k in lq._memo if k == "temperatures" or k[0] in ("smooth", "smoothing")]:
+    for key in [k for k in lq._memo if k == "temperatures" or k[0] in GIFTS]:
         del lq._memo[key]  # what another search has prepared would be a present
     root = np.random.SeedSequence(seed)
     found, values, left = None, [], list(marks)
@@ -152,6 +152,7 @@ def sweep(args):
     return done
 
 
+GIFTS = {"smooth", "smoothing", "row least"}
 SLOW = {"Shaking", "Tabu", "KernighanLin", "SteepestDescent", "Continuation"}  # make it dense
 
 

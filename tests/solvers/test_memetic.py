@@ -35,7 +35,7 @@ def test_iris_as_the_mathematics_page_says():
 
 
 def test_the_pool_is_made_first_then_children(default):
-    members, pool = default.history["members"], Memetic().pool
+    members, pool = default.history["members"], 2 * Memetic().pool  # a small smoother's
     assert members[0] == 1 and members.max() == pool
     assert (np.diff(members[:pool]) == 1).all() and (members[pool:] == pool).all()
     assert default.history["idle"][-1] == Memetic().patience or len(default.history) == pool
@@ -156,7 +156,7 @@ def test_members_of_a_small_smoother_follow_paths(monkeypatch):
     kind = Memetic._kind
     monkeypatch.setattr(Memetic, "_kind", lambda *args: made.append(kind(*args)) or made[-1])
     mm.solve(F, Memetic(), seed=0)
-    assert made == ["walked"] + 7 * ["path"]
+    assert made == ["walked"] + 15 * ["path"]
     made.clear()
     mm.solve(F.replace(must_link=[(0, 1)]), Memetic(), seed=0)  # its W is a contracted one
     assert made[:3] == ["shaken", "walked", "annealed"]
@@ -194,3 +194,62 @@ def test_large_factors_are_compiled_before_the_clock_of_the_steps(monkeypatch):
     for _ in range(2):
         Memetic().prepare(f)
     assert seen == [(True, f.offer(mm.LabelQuadratic).dtype)]
+
+
+def pool_of(f, solver, steps, seed=0):
+    """The states of a run, step by step, as (members made by kind, work, idle)."""
+    rng = np.random.default_rng(seed)
+    progress = solver.begin(f, None, rng)
+    for _ in range(steps):
+        if solver.outcome(f, progress.state) is not None:
+            return
+        before = progress.state.work
+        progress = solver.step(f, progress.state, rng)
+        yield progress.state, before
+
+
+def test_no_member_is_annealed_before_that_is_little_of_the_work(monkeypatch):
+    monkeypatch.setattr("mmcopt.solvers.memetic.QUICK", 50)
+    solver, lq = Memetic(large=50, patience=3), F.offer(mm.LabelQuadratic)
+    dear, made = solver._cost(lq, "annealed"), False
+    for state, before in pool_of(F, solver, 1000):
+        annealed = "annealed" in state.lowest
+        if annealed and not made:  # it was affordable, or the last resort
+            assert dear <= 0.5 * before or state.made > solver.pool
+            assert set(state.lowest) >= {"shaken", "walked", "annealed"}
+        made = annealed
+    assert made
+
+
+def test_children_are_made_as_has_turned_out_well():
+    solver, lq = Memetic(path_share=0.5), F.offer(mm.LabelQuadratic)
+    state, rng = solver.begin(F, None, np.random.default_rng(0)).state, np.random.default_rng(1)
+
+    def shaken():
+        return sum(solver._way(lq, state, rng) == "shaken" for _ in range(300))
+
+    assert shaken() == 0  # nothing has failed yet
+    state.idle = 1
+    assert 100 < shaken() < 200
+    state.tried["shaken"] += 30
+    assert shaken() < 60
+    state.tried["assembled"] += 30
+    state.good["shaken"] += 20
+    assert shaken() > 240
+    assert Memetic()._way(lq, state, rng) == "assembled"  # of a small smoother
+
+
+def test_a_new_member_has_a_child_first(monkeypatch):
+    monkeypatch.setattr("mmcopt.solvers.memetic.QUICK", 50)
+    monkeypatch.setattr("mmcopt.solvers.memetic.BLOCKS", 16)  # two parents
+    solver, seen = Memetic(large=50), []
+    monkeypatch.setattr("mmcopt.solvers.memetic.combine",
+                        lambda lq, parents, rng: seen.append(parents) or combine(lq, parents, rng))
+    count = 0
+    for state, _ in pool_of(F, solver, 60):
+        if len(state.members) > max(count, 2):
+            newest, seen[:] = state.members[-1], []
+        elif seen and len(state.members) > 2:
+            assert any(np.array_equal(newest, p) for p in seen[0])
+        count = len(state.members)
+    assert count > 3

@@ -65,3 +65,18 @@ def test_polish_and_rounds_do_something():
 def test_as_many_clusters_as_samples_is_a_limit_case():
     r = mm.solve(LeastSquares(X[:4], 4), Shaking(), seed=0)
     assert sorted(r.labels) == [0, 1, 2, 3]
+
+
+def test_a_later_first_round_keeps_more_of_the_start():
+    D, _ = mm.datasets.load("blobs:n=90,k=3,seed=1,sd=3.0")
+    f = LeastSquares(D, 3, kernel=mm.kernels.Gaussian(width=0.3))
+    start = np.arange(90) % 3
+    kept = []
+    for first in (0, 2, 4, 20):  # in the last rounds clusters of like size claim nothing
+        r = mm.solve(f, Shaking(first=first, polish=False), init=start, seed=0)
+        assert len(r.history) == (21 - first) * 3
+        kept.append(int((r.labels == start).sum()))
+    assert kept[0] < kept[1] < kept[2] < kept[3] == 90
+    assert len(mm.solve(f, Shaking(first=30), init=start).history) == 3  # the last round at least
+    with pytest.raises(mm.errors.ParameterError, match="first"):
+        Shaking(first=-1)
