@@ -122,8 +122,9 @@ class Memetic(LabelSearch):
     unless annealing does better. Some basins are reached only from one of these. Where W is the
     smoother of a regression on up to 1,000 samples, there are twice as many members, and all but a
     walk follow paths, which alone find more in less time. A child is made from two or more members
-    whose clusters intersect in a few dozen to a few hundred blocks: one-flip searches agree on such micro-groups and err in assembling them, so the blocks are
-    contracted to single nodes and the small problem is searched by `Tabu`.
+    whose clusters intersect in a few dozen to a few hundred blocks: one-flip searches agree on such
+    micro-groups and err in assembling them, so the blocks are contracted to single nodes and the
+    small problem is searched by `Tabu`.
     Half of the children are assembled on a smoothed level and follow the path down from there, the
     others on the problem itself. After one that was not better the next may be the best labels,
     of which `Shaking` claims a share anew; either way is taken as often as it was good so far. All
