@@ -1,6 +1,6 @@
 """Every loop that numba compiles: functions of arrays and numbers that know nothing of problems.
 
 It may import only single files such as `mmcopt.linalg`. A function and those that it calls share a
-file, because a cached loop does not see changes elsewhere but in constants that its file imports;
-import these modules inside functions, since numba takes half a second.
+file, or the second is in one that the first imports (`label_rules`): a cached loop sees no changes
+farther away. Import these modules inside functions, since numba takes half a second.
 """
