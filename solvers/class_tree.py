@@ -44,8 +44,8 @@ class ClassTree(MarginTree):
     Examples
     --------
     >>> import mmcopt as mm
-    >>> X, y = mm.datasets.load("iris")
-    >>> result = mm.solve(mm.formulations.CPM3C(X[::5], 3, beta=0.03), "ClassTree", seed=0)
+    >>> X, y = mm.datasets.load("digits:0,1,6")
+    >>> result = mm.solve(mm.formulations.CPM3C(X[:30], 3, beta=0.05), "ClassTree", seed=0)
     >>> result.status.name, bool(result.verify())
     ('CERTIFIED', True)
     """
