@@ -12,10 +12,21 @@ from mmcopt.capabilities import MarginRisk
 from mmcopt.checks import hyper, integer, real
 from mmcopt.margins import Hinge
 from mmcopt.solvers.margin_search import MarginSearch
-from mmcopt.solvers.margin_tree import EXACT, LARGEST, TURNS, MarginTree, Tree, lowered, planted
+from mmcopt.solvers.margin_tree import (
+    EXACT,
+    LARGEST,
+    ROUGH,
+    TURNS,
+    MarginTree,
+    Tree,
+    lowered,
+    planted,
+)
 from mmcopt.solving.runs import run
 from mmcopt.tolerances import LEVELS
 from mmcopt.types import Floats
+
+DIRECTIONS = 20  # random ones, whose labels it begins with
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +44,8 @@ class ClassTree(MarginTree):
     Examples
     --------
     >>> import mmcopt as mm
-    >>> X, y = mm.datasets.load("iris")
-    >>> result = mm.solve(mm.formulations.CPM3C(X[::5], 3, beta=0.03), "ClassTree", seed=0)
+    >>> X, y = mm.datasets.load("digits:0,1,6")
+    >>> result = mm.solve(mm.formulations.CPM3C(X[:30], 3, beta=0.05), "ClassTree", seed=0)
     >>> result.status.name, bool(result.verify())
     ('CERTIFIED', True)
     """
@@ -70,6 +81,10 @@ class ClassTree(MarginTree):
         return risk.features.sums(np.ascontiguousarray(tree.u.T) / risk.beta)
 
     def _search(self, f: Any, tree: Tree, init: Any, rng: np.random.Generator) -> None:
+        for _ in range(DIRECTIONS):  # what is there if the search is stopped at once
+            X = tree.rows[0]
+            self._improve(tree, X @ rng.standard_normal((X.shape[1], tree.k)), ROUGH)
+        self._improve(tree, tree.plain[0] @ tree.u, EXACT)
         found = run(MarginSearch(starts=self.starts), f, init, rng)
         self._improve(tree, self.scores(f, found.point), EXACT)
 

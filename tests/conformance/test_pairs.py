@@ -198,7 +198,7 @@ def test_inputs_are_never_changed_and_keep_their_flags(solver):
     others = (problem.restrict(labels), relaxed, OneClassHinge(X, C=20.0), Hypersphere(X),
               CrammerSinger(X, labels, 3), margins, margins.relax("lifted"), margins.relax("mmc"),
               margins.relax("lg"), MKC(X, 2, C=20.0).relax("mkc"), MKC(X, 2, C=50.0),
-              KernelKMeans(X, 3), KernelKMeans(X, 3).relax("peng-wei"))
+              KernelKMeans(X, 3), KernelKMeans(X, 3).relax("peng-wei"), CPM3C(X, 3, beta=0.05))
     f = next(f for f in (problem, *others) if SOLVERS[solver]().refuses(f) is None)
     before, given = X.copy(), labels.copy()
     init = labels if f is problem else None

@@ -60,7 +60,7 @@ def test_warmup_shares_the_work_out(monkeypatch, capsys):
     monkeypatch.setattr(warmup, "larger", lambda searches: float(len(searches)))
     assert main(["warmup", "cpm3c", "LinearizedCPM3C", "Hypersphere", "--jobs", "3"]) == 0
     lines = sorted(capsys.readouterr().out.splitlines()[1:-1])
-    assert lines == ["    1.0 s  Libsvm", "    1.0 s  MarginTree",
+    assert lines == ["    1.0 s  Libsvm", "    2.0 s  MarginTree, ClassTree",
                      "    5.0 s  Alternating, CuttingPlane, MarginSearch, SGD"]
     assert main(["warmup", "LeastSquares"]) == 0
     assert "11.0 s  searches over more labels" in capsys.readouterr().out
