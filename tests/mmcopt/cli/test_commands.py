@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import mmcopt as mm
+from mmcopt.capabilities.matrices import Dense, LowRank, Sparse
 from mmcopt.cli import console, demo, ladder_view, main, warmup
 from mmcopt.cli.parse import parse_kernel, parse_sizes, parse_solvers
 from mmcopt.errors import BackendError, ParameterError
@@ -46,10 +47,12 @@ def test_warmup_compiles_searches_over_many_samples(monkeypatch):
     prepared = []
     for solver in (Annealing, Tabu):
         monkeypatch.setattr(solver, "prepare", lambda self, lq: prepared.append(
-            (type(self), lq.dtype, lq.matrix.is_dense)))
+            (type(self), lq.dtype, type(lq.matrix))))
     warmup.larger(["Annealing", "Tabu"])
-    assert prepared == [(Annealing, np.float32, True), (Annealing, np.float32, False),
-                        (Annealing, np.float64, False), (Tabu, np.float32, True)]
+    assert prepared == [
+        (Annealing, np.float32, Dense), (Annealing, np.float32, LowRank),
+        (Annealing, np.float64, LowRank), (Annealing, np.float64, Sparse),
+        (Tabu, np.float32, Dense), (Tabu, np.float64, Sparse)]
 
 
 def test_warmup_shares_the_work_out(monkeypatch, capsys):
