@@ -159,7 +159,7 @@ def test_text_is_that_of_the_news_where_they_are(run):
 def test_a_problem_and_a_solver_of_the_readers_own_are_treated_like_ours(run):
     out = run("your_own").out
     assert re.search(r"^Metropolis +fits$", out, re.M)
-    assert "Metropolis fits: Diffrac, LeastSquares, Seating" in out
+    assert "Metropolis fits: Diffrac, LeastSquares, MaxCut, QUBO, Seating" in out
     assert "Metropolis on Seating: certified" in out  # by trying every seating
     assert "ParameterError: Metropolis: hot must be a finite number above 0; got 0.0." in out
     assert "Did you mean Metropolis?" in out

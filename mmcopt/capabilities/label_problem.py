@@ -177,8 +177,21 @@ class LabelProblem(Capability):
     # ------------------------------------------------------------ labels
 
     def expand(self, c: Ints) -> Ints:
-        """Node labels -> labels of the points of whoever made the offer."""
-        return c.copy() if self.groups is None else c[self.groups]
+        """Node labels -> labels of the points of whoever made the offer.
+
+        Where a node that no point belongs to has another label than it should, clusters are named
+        anew so that it has the right one.
+        """
+        if self.groups is None:
+            return c.copy()
+        if "hidden" not in self._memo:
+            self._memo["hidden"] = np.setdiff1d(np.arange(self.n), self.groups)
+        out = c[self.groups]
+        for node in self._memo["hidden"][:1]:
+            now, right = c[node], self.fixed[node]
+            if now != right:
+                out = np.where(out == now, right, np.where(out == right, now, out))
+        return out
 
     def reduce(self, labels: Ints) -> Ints:
         """Labels of the points -> node labels (that of the first point of each node)."""

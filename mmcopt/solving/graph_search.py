@@ -34,7 +34,8 @@ def searched(lq: LabelQuadratic) -> tuple[ModuleType, Any, Any]:
         diagonal = lq.matrix.diagonal().astype(lq.dtype)
         lq._memo["lists"] = (graph_moves.Adjacency(ptr, neighbours, values, diagonal),
                              graph_moves.Bounds(lq.low, lq.high, lq.fixed))
-    return graph_moves, *lq._memo["lists"]
+    lists, bounds = lq._memo["lists"]
+    return graph_moves, lists, bounds
 
 
 def entries(lq: LabelQuadratic) -> int:

@@ -48,6 +48,7 @@ def test_objective_offer_and_bounds_are_those_of_the_definition(seed):
             nodes = lq.reduce(x)
             assert abs(lq.value(nodes) - problem.objective(x)) <= 20 * size
             assert lq.expand(nodes).tolist() == x.tolist() and lq.violation(x) == 0.0
+            assert lq.expand(1 - nodes).tolist() == x.tolist()  # the last node says which is 0
             if lq.grid is not None:
                 assert (int(2 * problem.objective(x)) - 2 * lq.grid[0]) % (2 * lq.grid[1]) == 0
         assert lq.trivial_bound <= best

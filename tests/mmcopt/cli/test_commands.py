@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import mmcopt as mm
+from mmcopt.capabilities.matrices import Dense, LowRank, Sparse
 from mmcopt.cli import console, demo, ladder_view, main, warmup
 from mmcopt.cli.parse import parse_kernel, parse_sizes, parse_solvers
 from mmcopt.errors import BackendError, ParameterError
@@ -46,12 +47,13 @@ def test_warmup_compiles_searches_over_many_samples(monkeypatch):
     prepared = []
     for solver in (Annealing, Tabu):
         monkeypatch.setattr(solver, "prepare", lambda self, lq: prepared.append(
-            (type(self), lq.dtype, lq.matrix.is_dense, lq.spread is None)))
+            (type(self), lq.dtype, type(lq.matrix), lq.spread is None)))
     warmup.larger(["Annealing", "Tabu"])
     assert prepared == [
-        (Annealing, np.float32, True, False), (Annealing, np.float32, True, True),
-        (Annealing, np.float32, False, True), (Annealing, np.float64, False, True),
-        (Tabu, np.float32, True, False), (Tabu, np.float32, True, True)]
+        (Annealing, np.float32, Dense, False), (Annealing, np.float32, Dense, True),
+        (Annealing, np.float32, LowRank, True), (Annealing, np.float64, LowRank, True),
+        (Annealing, np.float64, Sparse, True), (Tabu, np.float32, Dense, False),
+        (Tabu, np.float32, Dense, True), (Tabu, np.float64, Sparse, True)]
 
 
 def test_warmup_shares_the_work_out(monkeypatch, capsys):

@@ -83,6 +83,17 @@ def test_tabu_ends_in_the_best_labels_it_met(seed, small):
     assert gains == sorted(gains) and gains[0] >= 0.0
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_cold_annealing_of_sizes_that_let_nothing_move_swaps_only_what_gains(seed, small):
+    lq = LabelQuadratic(graph(14, 60, seed, signs=(-1.0, 1.0, 3.0)), k=2, low=7)
+    loops, W, rules = searched(lq)
+    c, gains = lq.random_labels(np.random.default_rng(seed)), []
+    state = W, c, loops.caches(W, c, 2), np.array([7, 7]), rules
+    for draw in range(1, 40):
+        gains.append(loops.anneal(*state, np.array([1e-6]), np.array([draw], "u8")))
+    assert min(gains) >= 0.0 < max(gains)
+
+
 @pytest.mark.parametrize("solver", LISTS)
 def test_small_ones_are_solved_as_their_dense_forms(solver, small):
     for seed in range(4):
