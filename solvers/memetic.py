@@ -60,7 +60,7 @@ QUICK_UP_TO = 2000  # nodes, beyond which there are fewer of them
 LONGER = 3  # times that the sweeps double where annealing does better than paths
 MANY = 4  # times the sweeps on lists of neighbours, where they are quick
 DEEPER = 4  # times that children are polished twice as long before patience ends
-MOVES = 2000  # of the last polish of a child at least: fewer take no less time
+MOVES = 2000  # of a last polish at least: fewer take no less time
 LITTLE = 0.01  # of what members differ by: a gain after which the pool grows as after none
 CLAIMS = 8.0  # work of `Shaking`, in entries of W
 DEAR = 0.5  # share of the work so far that an annealed member of a large problem may take
@@ -280,7 +280,7 @@ class Memetic(LabelSearch):
         if isinstance(lq, LabelRatio):
             sown, state.start = state.start or ratio_start(lq, None, rng), None
             return _Task(sown.c, [(1.0, Hartigan())], kind="sown", board=sown)
-        polish = (1.0, _polish(lq, 0.5, rng))
+        polish = (1.0, _polish(lq, max(0.5, MOVES / lq.n), rng))
         board, state.start = state.start, None
         if board is not None and state.given:
             return _Task(board.c, [polish], board=board)

@@ -75,6 +75,21 @@ def test_descend_goes_back_to_the_best_labels_met():
     np.testing.assert_allclose(b.G.T, lq.matrix.dense() @ np.eye(3)[b.c], atol=1e-3)
 
 
+def test_a_descent_between_searches_has_the_digits_of_the_caches(monkeypatch):
+    lq = F.offer(mm.LabelQuadratic)
+    monkeypatch.setattr(label_search, "ALL_DIGITS", 10)
+    b = new_board(lq, lq.random_labels(RNG), RNG)
+    mm.solvers.Tabu().descend(lq, b, last=False)
+    assert b.value == b.best == pytest.approx(lq.value(b.c), rel=1e-5)
+    assert np.array_equal(b.c, b.best_c)
+    least = label_search.row_least(lq)
+    assert least is label_search.row_least(lq)  # made once
+    W = lq.matrix.dense() + np.diag(np.full(lq.n, np.inf))
+    np.testing.assert_allclose(least, W.min(axis=1), rtol=1e-6)
+    again = lq.value(b.c)
+    assert mm.solvers.Tabu().descend(lq, b).value == pytest.approx(again)  # an optimum already
+
+
 def test_factors_too_large_to_be_dense_are_refused_with_a_way_out(monkeypatch):
     f = LeastSquares(X, 3, kernel=mm.kernels.Gaussian(width=0.5).nystroem(10))
     assert mm.fits(f)["Shaking"] is None
