@@ -37,7 +37,7 @@ class MaxCut(SquareMatrix):
     >>> problem = mm.formulations.MaxCut(W)
     >>> result = mm.solve(problem, "BranchAndBound", seed=0)
     >>> round(problem.cut(result.labels)), result.status.name
-    (67, 'CERTIFIED')
+    (56, 'CERTIFIED')
     """
 
     paper = "Barahona, Groetschel, Juenger and Reinelt (1988); Rendl, Rinaldi and Wiegele (2010)"
