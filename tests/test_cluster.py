@@ -60,11 +60,16 @@ def test_same_seed_same_bytes(client):
 
 
 def test_ctrl_c_gives_the_best_so_far_of_restarts_that_never_end(client):
-    endless = {"seed": 1, "restarts": 4, "time_limit": 60.0}
-    timer = threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT))
-    timer.start()
-    result = mm.solve(PROBLEM, Tabu(length=1e4), executor=client, **endless)
-    timer.join()
+    def interrupt():
+        while not any(client.processing().values()):  # until a worker is at work
+            time.sleep(0.05)
+        time.sleep(0.3)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    signals = threading.Thread(target=interrupt)
+    signals.start()
+    result = mm.solve(PROBLEM, Tabu(length=1e4), executor=client, seed=1, restarts=4)
+    signals.join()
     assert result.status is Status.INTERRUPTED and result.verify()
 
 

@@ -172,7 +172,7 @@ def test_an_error_of_a_task_is_raised_here(where):
         workers.each(_fails, None, range(9), lambda task, answer: None)
 
 
-def test_what_is_shared_is_sent_to_each_worker_once(monkeypatch):
+def test_what_is_shared_is_not_sent_with_each_task(monkeypatch):
     sent = []
     submit = Team._submit
 
@@ -183,7 +183,8 @@ def test_what_is_shared_is_sent_to_each_worker_once(monkeypatch):
     monkeypatch.setattr(Team, "_submit", watched)
     with team("processes", 2, 20) as workers:
         workers.each(_dies_once, "/", [0] * 20, lambda task, answer: None)
-    assert 1 <= sum(sent) <= 2 and len(sent) >= 20  # `whole`: with what is shared
+    # `whole`: with what is shared; two tasks may meet a worker that is new.
+    assert 1 <= sum(sent) <= 4 and len(sent) >= 20
 
 
 def test_a_signal_in_a_file(tmp_path, monkeypatch):
