@@ -136,18 +136,21 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
         if section is not None:
             section.close()
         result = _finish(problem, chosen, runs, gap_tol, attach, init, job.interrupted)
-    done = clock()
-    begin = sum(r.begin_seconds for r in runs)
-    finish = sum(r.finish_seconds for r in runs)
-    wall = stepped - prepared + before
-    scale = min(1.0, wall / (begin + finish)) if begin + finish > 0 else 0.0  # threads overlap
-    steps = max(0.0, wall - (begin + finish) * scale)  # rounding
-    timing = {"prepare": prepared - origin, "begin": begin * scale, "finish": finish * scale,
-              "steps": steps, "bound": done - stepped, "compile": STATE.seconds - compiled}
+    timing = {"prepare": prepared - origin, **_shares(runs, stepped - prepared + before),
+              "bound": clock() - stepped, "compile": STATE.seconds - compiled}
     result = replace(result, timing=timing, seed=root.entropy)
     if verbose:
         sys.stderr.write(f"{result}\n")
     return result
+
+
+def _shares(runs: list[Run], wall: float) -> dict[str, float]:
+    """The seconds of all restarts by phase; of those in threads, which overlap, their shares."""
+    begin = sum(r.begin_seconds for r in runs)
+    finish = sum(r.finish_seconds for r in runs)
+    scale = min(1.0, wall / (begin + finish)) if begin + finish > 0 else 0.0
+    steps = max(0.0, wall - (begin + finish) * scale)  # rounding
+    return {"begin": begin * scale, "finish": finish * scale, "steps": steps}
 
 
 def _seed_sequence(seed: Seed) -> np.random.SeedSequence:

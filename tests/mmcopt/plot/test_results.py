@@ -152,7 +152,7 @@ def test_tree(tmp_path):
     assert plot_tree(result, ax=mine) is mine
     with pytest.raises(DataError, match="no tree: its certificate is 'enumeration'"):
         plot_tree(mm.solve(LeastSquares(X[:8]), BruteForce()))
-    with pytest.raises(ParameterError, match="'domain', 'ladder', 'tree'; got 'pie'"):
+    with pytest.raises(ParameterError, match="'history', 'ladder', 'tree'; got 'pie'"):
         result.plot(kind="pie")
 
 

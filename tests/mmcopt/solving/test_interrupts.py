@@ -12,7 +12,7 @@ from numba.core.compiler_lock import global_compiler_lock
 import mmcopt as mm
 from mmcopt.errors import by_ctrl_c
 from mmcopt.formulations import LeastSquares
-from mmcopt.selection import grid, labels, path
+from mmcopt.selection import grid, path, paths
 from mmcopt.solving import Progress, Solver
 
 X = np.random.default_rng(0).standard_normal((16, 2))
@@ -89,7 +89,7 @@ def test_before_the_first_point_a_start_is_the_best():
 @pytest.mark.parametrize("calls", [0, 1, 5])
 def test_paths_and_grids_end_with_what_they_have(calls, monkeypatch):
     left = [calls]
-    evaluate = labels.evaluate
+    evaluate = paths.evaluate
 
     def once(*arguments, **options):
         left[0] -= 1
@@ -97,7 +97,7 @@ def test_paths_and_grids_end_with_what_they_have(calls, monkeypatch):
             raise KeyboardInterrupt
         return evaluate(*arguments, **options)
 
-    monkeypatch.setattr(labels, "evaluate", once)
+    monkeypatch.setattr(paths, "evaluate", once)
     found = path(PROBLEM, (0.1, 1.0, 3.0), members=2, seed=0)
     assert len(found) == 3 and all(r.verify() for r in found)
     left[0] = calls
