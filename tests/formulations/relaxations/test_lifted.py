@@ -172,9 +172,9 @@ def test_sparse_features_are_those_of_their_dense_copy():
 # ---------------------------------------------------------------- certify and verify
 
 
-@pytest.mark.parametrize("k", [2, 3])
-def test_certify_climbs_to_the_lifted_margin(k, tmp_path):
-    f = CPM3C(DIGITS[40:80], k, beta=0.1)
+@pytest.mark.parametrize(("k", "n"), [(2, 40), (3, 20)])
+def test_certify_climbs_to_the_lifted_margin(k, n, tmp_path):
+    f = CPM3C(DIGITS[40:40 + n], k, beta=0.1)
     result = mm.solve(f, seed=0, init="kmeans")
     assert result.lower_bound == 0.0
     sure = result.certify(time_limit=20)
