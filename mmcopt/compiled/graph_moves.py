@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mmcopt.compiled.label_rules import drawn, uniform
 from mmcopt.compiled.loops import INNER, compiled
 
 F = Any  # float32 or float64 array
@@ -36,17 +37,6 @@ class Bounds(NamedTuple):
     low: N  # (k,)
     high: N  # (k,)
     fixed: N  # (n,) the label a node must keep, or -1
-
-
-@inner
-def _uniform(rng: Any) -> float:
-    """Next number in [0, 1) of the xorshift generator."""
-    x = rng[0]
-    x ^= x << np.uint64(13)
-    x ^= x >> np.uint64(7)
-    x ^= x << np.uint64(17)
-    rng[0] = x
-    return np.float64(x >> np.uint64(11)) * 1.1102230246251565e-16
 
 
 @loop
@@ -145,7 +135,7 @@ def tabu(
         if i >= 0:
             nodes[back], left[back] = i, c[i]
             value += _move(A, c, G, sizes, i, dest[i])
-            until[i] = t + 1 + tenure + int(_uniform(rng) * (tenure // 2 + 1))
+            until[i] = t + 1 + tenure + int(uniform(rng) * (tenure // 2 + 1))
             back = 0 if value > best + tol else back + 1
             best = value if back == 0 else best
             for p in range(A.ptr[i], A.ptr[i + 1]):
@@ -171,7 +161,7 @@ def anneal(
         for j in range(c.size):
             if rules.fixed[j] >= 0:
                 continue
-            a, tight, mass, d = c[j], False, 0.0, 0
+            a, tight = c[j], False
             stay = np.float64(G[a, j]) - np.float64(A.diagonal[j])
             top = stay
             for h in range(sizes.size):
@@ -179,22 +169,15 @@ def anneal(
                 if h != a and not _free(c, sizes, rules, j, h):
                     u[h], tight = -BIG, True
                 top = u[h] if u[h] > top else top
-            for h in range(sizes.size):
-                gap = 2.0 * (u[h] - top) / T
-                u[h] = np.exp(gap) if gap > -25.0 else 0.0
-                mass += u[h]
-            r = _uniform(rng) * mass
-            while r >= u[d] and d < sizes.size - 1:
-                r -= u[d]
-                d += 1
+            d = drawn(u, top, T, rng)
             if d != a and u[d] > 0.0:
                 total += _move(A, c, G, sizes, j, d)
-            i = int(_uniform(rng) * c.size) if tight else j
+            i = int(uniform(rng) * c.size) if tight else j
             if c[i] != c[j] and rules.fixed[i] < 0:
                 a, d = c[i], c[j]
                 gain = 2.0 * (np.float64(G[d, i]) - np.float64(G[a, i]) + np.float64(A.diagonal[i])
                               + np.float64(G[a, j]) - np.float64(G[d, j])
                               + np.float64(A.diagonal[j])) - 4.0 * _between(A, i, j)
-                if gain >= 0.0 or _uniform(rng) < np.exp(gain / T):
+                if gain >= 0.0 or uniform(rng) < np.exp(gain / T):
                     total += _move(A, c, G, sizes, i, d) + _move(A, c, G, sizes, j, a)
     return total

@@ -21,6 +21,7 @@ from mmcopt.compiled.label_rules import (
     Rng,
     Rules,
     conflicts,
+    drawn,
     excess,
     feasible_move,
     feasible_swap,
@@ -482,7 +483,7 @@ def anneal(W: F, c: N, G: F, sizes: N, rules: Rules, temperatures: F, rng: Rng) 
         for j in range(c.size):
             if rules.fixed[j] >= 0:
                 continue
-            a, w, tight, mass, d = c[j], rules.weights[j], False, 0.0, 0
+            a, w, tight = c[j], rules.weights[j], False
             stay = np.float64(G[a, j]) - np.float64(diag[j])
             top = stay
             for h in range(sizes.size):
@@ -494,14 +495,7 @@ def anneal(W: F, c: N, G: F, sizes: N, rules: Rules, temperatures: F, rng: Rng) 
                 elif sizes[a] - w < rules.low[a] or sizes[h] + w > rules.high[h]:
                     u[h], tight = -BIG, True
                 top = u[h] if u[h] > top else top
-            for h in range(sizes.size):
-                gap = 2.0 * (u[h] - top) / T
-                u[h] = np.exp(gap) if gap > -25.0 else 0.0
-                mass += u[h]
-            r = uniform(rng) * mass
-            while r >= u[d] and d < sizes.size - 1:
-                r -= u[d]
-                d += 1
+            d = drawn(u, top, T, rng)
             if d != a and u[d] > 0.0:
                 total += move(W, c, G, sizes, rules, j, d)
             i = int(uniform(rng) * c.size) if tight else j

@@ -46,6 +46,21 @@ def uniform(rng: Rng) -> float:
 
 
 @inner
+def drawn(u: NDArray[np.float64], top: float, T: float, rng: Rng) -> int:
+    """A cluster drawn with the weight exp(2 (u - top) / T), which takes the place of its u."""
+    mass, d = 0.0, 0
+    for h in range(u.size):
+        gap = 2.0 * (u[h] - top) / T
+        u[h] = np.exp(gap) if gap > -25.0 else 0.0
+        mass += u[h]
+    r = uniform(rng) * mass
+    while r >= u[d] and d < u.size - 1:
+        r -= u[d]
+        d += 1
+    return d
+
+
+@inner
 def conflicts(c: N, rules: Rules, j: int, d: int) -> int:
     """Count the points of cluster d that must be kept apart from j."""
     count = 0
