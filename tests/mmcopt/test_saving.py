@@ -214,6 +214,7 @@ def test_values_of_every_kind_come_back():
             assert value == again
 
 
+@pytest.mark.as_given  # the fingerprint is that of the bytes
 def test_a_class_that_was_renamed_is_read_under_its_former_name():
     """Saved when the relaxation was called MaxCut, as a problem is now."""
     path = pathlib.Path(__file__).parents[1] / "references" / "saved" / "relaxed.npz"
