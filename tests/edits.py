@@ -4,6 +4,7 @@
 """
 
 import copy
+import itertools
 import json
 import warnings
 from collections import Counter
@@ -76,7 +77,7 @@ def every_edit(document):
             part = part[name]
         for value in (*OTHERS, *nearby(part)):
             if json.dumps(value) != json.dumps(part):
-                yield at, value, edited(document, at, value)
+                yield at, value
 
 
 def claims(r):
@@ -122,9 +123,8 @@ def tried(source, target, *, every=1, start=0):
     """Try every edit of a file; outcomes with their counts, and what was wrong."""
     document, arrays = content_of(source)
     whole, outcomes, wrong = mm.load(source), Counter(), []
-    for i, (at, value, changed) in enumerate(every_edit(document)):
-        if i % every != start:
-            continue
+    for at, value in itertools.islice(every_edit(document), start, None, every):
+        changed = edited(document, at, value)
         with open(target, "wb") as file:
             np.savez(file, document=np.array(json.dumps(changed)), **arrays)
         outcome = judged(target, whole)

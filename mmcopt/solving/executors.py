@@ -2,8 +2,8 @@
 
 A `Team` takes tasks that do not know of each other, hands each to a worker as one comes free, and
 takes the answers in. It schedules nothing itself: that is for `concurrent.futures`, loky and Dask.
-What all tasks share is pickled once and goes to each worker process once. A task whose worker died
-is done again; a task must therefore depend on nothing but itself and what is shared.
+What all tasks share is pickled once; worker processes read it from a file, or are sent it. A task
+whose worker died is done again; it must therefore depend on nothing but itself and what is shared.
 """
 
 from __future__ import annotations
@@ -121,13 +121,18 @@ _held: dict[str, Any] = {}  # what the tasks of one call share; the last call's 
 _holding = threading.Lock()
 
 
-def _done(key: str, shared: Any, work: Work, task: Any) -> Any:
-    """Do a task in a worker process; the answer, pickled, or `_MISSING`."""
+def _done(key: str, shared: bytes | str, work: Work, task: Any) -> Any:
+    """Do a task in a worker process; the answer, pickled, or `_MISSING`.
+
+    ``shared`` is what tasks share, or the file where it lies.
+    """
     import cloudpickle
 
     with _holding:
         if key not in _held:
-            if shared is None:
+            try:
+                shared = pathlib.Path(shared).read_bytes() if isinstance(shared, str) else shared
+            except OSError:  # this is another machine, or there was no room for the file
                 return _MISSING
             _held.clear()
             _held[key] = cloudpickle.loads(shared)
@@ -162,13 +167,15 @@ class FileSignal:
     @contextmanager
     def made(cls) -> Iterator[FileSignal]:
         """A new one, gone in the end."""
-        folder = tempfile.mkdtemp(prefix="mmcopt-")
-        path = pathlib.Path(folder, "stop")
-        try:
-            yield cls(str(path))
-        finally:
-            path.unlink(missing_ok=True)
-            os.rmdir(folder)
+        with tempfile.TemporaryDirectory(prefix="mmcopt-", ignore_cleanup_errors=True) as folder:
+            yield cls(str(pathlib.Path(folder, "stop")))
+
+    def beside(self, name: str, content: bytes) -> str:
+        """The name of another file there, with this in it if there is room."""
+        path = pathlib.Path(self.path).with_name(name)
+        with contextlib.suppress(OSError):
+            path.write_bytes(content)
+        return str(path)
 
     def is_set(self) -> bool:
         """Whether the file is there, as of a moment ago."""
@@ -207,8 +214,8 @@ class ClusterSignal:
 
         try:
             return bool(what(Event(self.name)))
-        except Exception:  # no answer: the scheduler is gone, and who needs to know finds out
-            return False
+        except (OSError, RuntimeError, ValueError, CancelledError):
+            return False  # no answer: the scheduler is gone, and who needs to know finds out
 
 
 # ---------------------------------------------------------------- teams
@@ -226,6 +233,7 @@ class Team:
     count: int
     stop: Any
     here: bool = False
+    file: str = ""  # where what is shared lies, for those who can read it
 
     def each(self, work: Work, shared: Any, tasks: Iterable[Any],
              take: Callable[[Any, Any], None]) -> BaseException | None:
@@ -285,7 +293,7 @@ class Team:
             self._mend(e, tried, waiting)
             return
         if not self.here:
-            if isinstance(answer, str):  # that worker is new
+            if isinstance(answer, str):  # that worker could not read it
                 tried.whole = True
                 waiting.again.append(tried)
                 return
@@ -299,14 +307,16 @@ class Team:
         self.shared, self.key = shared, uuid.uuid4().hex
         if not self.here:
             self.shared = pickled(shared)
+        if isinstance(self.stop, FileSignal):
+            self.file = self.stop.beside(self.key, self.shared)
 
     def _submit(self, work: Work, tried: _Try) -> Any:
         """Hand a task to a worker."""
         tried.pool = self.pool
         if self.here:
             return self.pool.submit(work, self.shared, tried.task)
-        return self.pool.submit(_done, self.key, self.shared if tried.whole else None, work,
-                                tried.task)
+        return self.pool.submit(_done, self.key, self.shared if tried.whole else self.file,
+                                work, tried.task)
 
     def _mend(self, error: BaseException, tried: _Try, waiting: _Waiting) -> None:
         """Get new workers where some are gone, or say that there are none."""
@@ -329,7 +339,7 @@ class _Try:
     """A task, and what has become of it so far."""
 
     task: Any
-    whole: bool = False  # whether what is shared goes along
+    whole: bool = False  # whether what is shared goes along, not only its file's name
     lost: int = 0  # workers
     pool: Any = None  # that has it
 
@@ -434,7 +444,7 @@ class _Cluster(Team):
             raise LostError(f"the cluster took no data ({_words(e)}).") from e
 
     def _submit(self, work: Work, tried: _Try) -> Any:
-        tried.whole = True  # where it is there already, it does not travel
+        tried.whole = True  # Dask sends it where it is not
         return super()._submit(work, tried)
 
     def _taken(self, future: Future[Any], waiting: _Waiting,

@@ -94,5 +94,5 @@ def test_decision_values_have_a_column_a_cluster(problem):
 @label_problems()
 def test_the_eigenvalue_bound_holds_for_any_t(problem):
     f, best = PROBLEMS[problem], optimum(problem)
-    for t in [0.0, *10.0 ** np.random.default_rng(6).uniform(-8, 8, 30), 1e12, math.nan, -3.0]:
+    for t in [0.0, *10.0 ** np.random.default_rng(6).uniform(-8, 8, 12), 1e12, math.nan, -3.0]:
         assert certificates.eig_bound(f, {"t": t}) <= best + 1e-12

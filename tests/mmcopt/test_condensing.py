@@ -163,6 +163,7 @@ print(mm.metrics.adjusted_rand_index(y, labels), int(status["VmHWM"].split()[0])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not pathlib.Path("/proc/self/status").exists(), reason="needs /proc")
 def test_a_million_points_of_two_moons_are_clustered_in_a_gibibyte():
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True,

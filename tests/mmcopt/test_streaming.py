@@ -58,7 +58,7 @@ def test_the_literal_recursion_where_the_budget_is_never_reached(gamma, C, d):
 @pytest.mark.as_given
 def test_equal_rows_share_one_support_vector():
     rng = np.random.default_rng(3)
-    X = rng.standard_normal((6, 2))[rng.integers(0, 6, 3000)]
+    X = rng.standard_normal((6, 2))[rng.integers(0, 6, 1000)]
     domain = BudgetedDomain(1.0, 50.0, budget=6).partial_fit(X)
     assert len(domain.weights) <= 6 and domain.kept == 1.0
     a = literal(X, 1.0, 50.0)

@@ -1,6 +1,7 @@
 """Results are what they say where eigenvectors come as another BLAS would choose them."""
 
 import dataclasses
+import functools
 import itertools
 
 import numpy as np
@@ -15,8 +16,13 @@ HALVES = np.arange(12) // 6
 X = np.random.default_rng(3).standard_normal((14, 3)) + 2.0 * (np.arange(14) % 2)[:, None]
 
 
+@functools.cache
 def made():
     """Results whose points, or labels, are made of eigenvectors."""
+    return list(_made())
+
+
+def _made():
     for kernel in (Gaussian(width=1.0), Gaussian(width=1.0).nystroem(12),
                    Gaussian(width=1.0).pca(0.9), Gaussian(width=1e-3)):
         yield mm.solve(CPM3C(ROUND, 2, beta=0.03, kernel=kernel), "CuttingPlane", init=HALVES)
@@ -31,7 +37,7 @@ def made():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_no_honest_result_is_refused_where_eigenvectors_are_others(monkeypatch, seed):
-    results = list(made())
+    results = made()
     eigh, rng = np.linalg.eigh, np.random.default_rng(seed)
 
     def flipped(A):

@@ -126,6 +126,10 @@ def _dies_once(folder, task):
     return 10 * task
 
 
+def _named(shared, task):
+    return f"{shared} {task}"
+
+
 def _dies(shared, task):
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -172,7 +176,8 @@ def test_an_error_of_a_task_is_raised_here(where):
         workers.each(_fails, None, range(9), lambda task, answer: None)
 
 
-def test_what_is_shared_is_not_sent_with_each_task(monkeypatch):
+@pytest.mark.parametrize("readable", [True, False])
+def test_what_is_shared_is_sent_only_to_those_who_cannot_read_it(monkeypatch, readable):
     sent = []
     submit = Team._submit
 
@@ -181,10 +186,16 @@ def test_what_is_shared_is_not_sent_with_each_task(monkeypatch):
         return submit(self, work, tried)
 
     monkeypatch.setattr(Team, "_submit", watched)
+    if not readable:
+        monkeypatch.setattr(FileSignal, "beside", lambda self, name, content: "/nowhere/at/all")
+    got = []
     with team("processes", 2, 20) as workers:
-        workers.each(_dies_once, "/", [0] * 20, lambda task, answer: None)
-    # `whole`: with what is shared; two tasks may meet a worker that is new.
-    assert 1 <= sum(sent) <= 4 and len(sent) >= 20
+        workers.each(_named, "shared", range(20), lambda task, answer: got.append(answer))
+    assert sorted(got) == sorted(f"shared {i}" for i in range(20))
+    if readable:
+        assert sent == [False] * 20
+    else:
+        assert sent[0] is False and sent.count(True) >= 1 and sent.count(False) == 20
 
 
 def test_a_signal_in_a_file(tmp_path, monkeypatch):
