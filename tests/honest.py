@@ -61,6 +61,28 @@ def results(seed):
             yield quietly(mm.certify, f, np.arange(f.n) % f.n_clusters, time_limit=0.3)
 
 
+def within(r):
+    """Every array inside a certificate: (path, array)."""
+    def walk(part, at):
+        steps = part.items() if isinstance(part, dict) else \
+            enumerate(part) if isinstance(part, list) else None
+        if steps is None:
+            yield at, part
+        else:
+            yield at, None
+            for name, inner in steps:
+                yield from walk(inner, (*at, name))
+
+    return walk(r.certificate.duals, ())
+
+
+def sag(r):
+    """How far a point that breaks its rules a little may be below the optimum, by the duals."""
+    weights = [np.abs(array).sum() for _, array in within(r)
+               if array is not None and np.asarray(array).dtype.kind == "f"]
+    return r.violation * float(sum(weights))
+
+
 def refused(result):
     report = result.verify()
     return None if report else [str(c) for c in report.checks if not c.ok]

@@ -6,6 +6,8 @@ import warnings
 
 import numpy as np
 import pytest
+from honest import sag
+from honest import within as parts
 
 import mmcopt as mm
 from mmcopt.bounds import trivial_of
@@ -152,21 +154,6 @@ def numbers(value, unit):
         yield from (-value, 10 * value, 0.0)
 
 
-def parts(r):
-    """Every array inside a certificate: (path, array)."""
-    def walk(part, at):
-        steps = part.items() if isinstance(part, dict) else \
-            enumerate(part) if isinstance(part, list) else None
-        if steps is None:
-            yield at, part
-        else:
-            yield at, None
-            for name, inner in steps:
-                yield from walk(inner, (*at, name))
-
-    return walk(r.certificate.duals, ())
-
-
 def with_part(part, at, value):
     if not at:
         return value
@@ -235,13 +222,6 @@ def least(r):
         every = every[every[:, 0] == 0]
         return min(f.objective(c) for c in every if f.violation(c) == 0.0)
     return None
-
-
-def sag(r):
-    """How far a point that breaks its rules a little may be below the optimum, by the duals."""
-    weights = [np.abs(array).sum() for _, array in parts(r)
-               if array is not None and np.asarray(array).dtype.kind == "f"]
-    return r.violation * float(sum(weights))
 
 
 def truths(r, whole, best):
