@@ -1,7 +1,7 @@
 # make demo   runs the demo                    make test       passes the tests
 # make lint   style                            make test-slow  the long tests as well
 # make types  mypy and pyright                 make bench      benchmarks and tables
-# make test-robust   the tests as other machines would run them (two hours; ONLY="jitter busy" for some)
+# make docs   the documentation                make test-robust  the tests as other machines would run them
 # Each makes the virtual environment it needs. `make test ARGS="-k name"` passes ARGS on;
 # `make test PYTHON=/path/to/python3` chooses the Python, VENV=folder the environment.
 
@@ -20,7 +20,7 @@ PYTEST = export NUMBA_CACHE_DIR="$(abspath $(VENV))/numba" OPENBLAS_NUM_THREADS=
 # All tests: first two processes share out what is to be compiled.
 WARM = $(if $(ARGS),,$(BIN)/mmcopt warmup > /dev/null &&)
 
-.PHONY: help demo test test-slow test-robust lint types bench dev clean
+.PHONY: help demo test test-slow test-robust lint types bench docs dev clean
 
 help:
 	@sed -n '1,6s/^# //p' Makefile
@@ -40,6 +40,11 @@ test-robust: $(VENV)/.test
 bench: $(VENV)/.test
 	@$(PYTEST) -m "slow or not slow" tests/benchmarks $(ARGS)
 
+docs: $(VENV)/.docs
+	NUMBA_CACHE_DIR="$(abspath $(VENV))/numba" OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 \
+	  $(BIN)/python -m sphinx -E -a -W --keep-going -q -b html docs docs/_build/html $(ARGS)
+	@echo "docs/_build/html/index.html"
+
 lint: $(VENV)/.dev
 	$(BIN)/python -m ruff check $(ARGS) .
 
@@ -50,7 +55,7 @@ types: $(VENV)/.dev
 dev: $(VENV)/.dev
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist docs/_build docs/made *.egg-info .pytest_cache .mypy_cache .ruff_cache
 
 # ---------------------------------------------------------------- environments
 
@@ -84,3 +89,8 @@ $(VENV)/.dev: $(VENV)/.made pyproject.toml
 	@echo "Installing mmcopt, its tests and its checks into $(VENV) (a minute or two, once)"
 	@$(PIP) -e ".[plot,test,dev]"
 	@touch $(VENV)/.demo $(VENV)/.test $@
+
+$(VENV)/.docs: $(VENV)/.made pyproject.toml
+	@echo "Installing mmcopt and what its documentation is built with into $(VENV) (a minute, once)"
+	@$(PIP) -e ".[docs]"
+	@touch $@
