@@ -50,11 +50,12 @@ def names(module):
 def statement(cls):
     """The mathematics of a formulation, as the class writes it for its first example."""
     rows = cls.examples()[0].statement().rows
-    return "".join(f"\n   *{label}*\n\n   .. math::\n\n      {tex}\n" for label, _, tex in rows if tex)
+    return "".join(f"\n   *{label}*\n\n   .. math::\n\n      {tex}\n"
+                   for label, _, tex in rows if tex)
 
 
 def api_page(name, title, known):
-    """The page of one module, in reStructuredText; ``known`` are those that have an entry by now."""
+    """The page of one module, in reStructuredText; ``known`` are those that have an entry."""
     module = importlib.import_module(name)
     lines = [title, "=" * len(title), "", f".. py:module:: {name}", "",
              (inspect.getdoc(module) or "").partition("\n")[0], ""]
@@ -75,7 +76,7 @@ def api_page(name, title, known):
 
 
 def example_page(path, folder):
-    """The page of one example, in Markdown: what it teaches, what it prints and draws, its source."""
+    """The page of one example, in Markdown: what it teaches, prints and draws, and its source."""
     source = path.read_text(encoding="utf-8")
     title, _, lesson = ast.get_docstring(ast.parse(source)).partition("\n\n")
     printed = (folder / "out.txt").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Formulas as MathML, which browsers draw by themselves: the pages need no network and no script."""
+"""Formulas as MathML, which browsers draw by themselves: pages need no network and no script."""
 
 from latex2mathml.converter import convert
 

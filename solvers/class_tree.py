@@ -13,6 +13,7 @@ from mmcopt.checks import hyper, integer, real
 from mmcopt.margins import Hinge
 from mmcopt.solvers.margin_search import MarginSearch
 from mmcopt.solvers.margin_tree import (
+    BEYOND,
     EXACT,
     LARGEST,
     ROUGH,
@@ -104,8 +105,8 @@ class ClassTree(MarginTree):
         loss = float(np.maximum(1.0 - margin, 0.0).mean())
         value, s = 0.5 * float(np.sum(node.u * node.t.T)) + loss, 1.0
         if 0.0 < loss and margin.min() > 0.5:  # where no margin is violated but by rounding
-            stretched = (value - loss) / float(margin.min()) ** 2
-            value, s = min((value, 1.0), (stretched, 1.0 / float(margin.min())))
+            s = BEYOND / float(margin.min())
+            value, s = min((value, 1.0), ((value - loss) * s * s, s))
         if value < state.best:
             state.best, state.u = value, s * node.u
 

@@ -29,6 +29,7 @@ POPS = 100  # open nodes that a step may go on from
 DEPTH, STACKED = 64, 2**28  # nodes that wait in the midst of a subtree, and bytes for them
 MEMORY = 2**30  # bytes that dual points may take
 ROUGH, EXACT, TURNS = 1e-2, 1e-7, 50  # relative gaps of machines, at starts and at the end
+BEYOND = 1.0 + 1e-9  # a machine is stretched to its margins, and beyond what is rounded
 
 
 @dataclass
@@ -251,12 +252,15 @@ class MarginTree(Solver):
         node.y[:] = np.where(scores >= 0.0, 1.0, -1.0)
         node.u[:] = 0.5 * node.y / state.n
         node.t[:] = 0.5 * (state.plain @ node.u)
-        value, s = float(descend(node, state.norm, tol, TURNS)), 1.0
+        descend(node, state.norm, tol, TURNS)
+        node.t[:] = 0.5 * (state.plain @ node.u)  # without the rounding of so many changes
         margin = np.abs(node.weight @ node.t)
         loss = float(np.maximum(1.0 - margin, 0.0).mean())
+        first = 0.5 * float(node.weight @ (node.t @ node.u))
+        value, s = first + loss, 1.0
         if 0.0 < loss and margin.min() > 0.5:  # where no margin is violated but by rounding
-            stretched = (value - loss) / float(margin.min()) ** 2
-            value, s = min((value, 1.0), (stretched, 1.0 / float(margin.min())))
+            s = BEYOND / float(margin.min())
+            value, s = min((value, 1.0), (first * s * s, s))
         if value < state.best:
             state.best, state.u, state.weight = value, s * node.u, node.weight.copy()
 

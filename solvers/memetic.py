@@ -11,6 +11,7 @@ import numpy as np
 from mmcopt.bounds import enumeration
 from mmcopt.capabilities import Capability, LabelProblem, LabelQuadratic, LabelRatio
 from mmcopt.checks import hyper, integer, optional, real
+from mmcopt.errors import InfeasibleError
 from mmcopt.metrics import adjusted_rand_index
 from mmcopt.modeling.result import Certificate, Status
 from mmcopt.solvers import ratio_pool
@@ -508,6 +509,11 @@ def combine(lq: LabelQuadratic, parents: list[Ints],
         return None
     small = lq.contract(groups, lq.dtype)
     search = Tabu(length=20.0, tenure=m // 8 + 2, polish=False)
-    starts = [parents[0]] + [None] * BLOCK_STARTS
-    best = min((run(search, small, start, rng) for start in starts), key=lambda r: r.value)
+    best = run(search, small, parents[0], rng)
+    for _ in range(BLOCK_STARTS):
+        try:
+            other = run(search, small, None, rng)
+        except InfeasibleError:  # no labels were found whose sizes are allowed, of such blocks
+            break
+        best = min(best, other, key=lambda r: r.value)
     return np.asarray(best.point), best.value

@@ -171,7 +171,7 @@ def capped(result: Result) -> Result:
 
 def rounding_above(result: Result, doubt: float) -> float:
     """How far a bound may be above the objective by rounding."""
-    return doubt + SAME * max(abs(result.objective), result.formulation.negligible)
+    return doubt + SAME * max(abs(result.objective), result.formulation.vanishing)
 
 
 def room_above(result: Result, doubt: float) -> float:

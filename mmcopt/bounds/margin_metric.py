@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from mmcopt.checks import require_memory
+from mmcopt.errors import DataError
 from mmcopt.kernels.features import Features
 from mmcopt.linalg import UNIT, cholesky_succeeds, rump_margin
 from mmcopt.types import Floats
@@ -33,6 +34,9 @@ def sample_rows(features: Features) -> Floats:
     require_memory(8.0 * (4 * n * n + n * d), f"the inner products of {n} samples of {d} features",
                    "use fewer samples or features.")
     X = np.asarray(features.dense(), dtype=np.float64)
+    if not X.any():
+        raise DataError("all features are 0, so that all labels cost the same and there is nothing "
+                        "to prove; check for equal rows.")
     if d <= n:
         return X
     K = X @ X.T

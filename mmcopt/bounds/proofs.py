@@ -20,9 +20,9 @@ from mmcopt.bounds.class_tree import ClassTree, labels_of
 from mmcopt.bounds.decision_tree import Decision, covering, families, folded, leaf_bound
 from mmcopt.bounds.margin_tree import margin_proof
 from mmcopt.bounds.sign_tree import SignTree
-from mmcopt.capabilities import LabelProblem
-from mmcopt.errors import DataError
-from mmcopt.modeling.result import Result
+from mmcopt.capabilities import LabelProblem, LabelQuadratic
+from mmcopt.errors import DataError, MMCError
+from mmcopt.modeling.result import MALFORMED, Result
 from mmcopt.tolerances import CERTIFIED_GAP
 
 
@@ -59,8 +59,8 @@ class ProofTree:
     def statement(self) -> str:
         """What the tree proves, in words."""
         share = (self.objective - self.lower_bound) / max(abs(self.objective), 1e-10)
-        leaves, shut = self.leaves, "none is better"
-        open_ones = sum(not self.nodes[v].end.startswith(shut) for v in leaves)
+        leaves = self.leaves
+        open_ones = sum(not _shut(self.nodes[v].bound, self.objective) for v in leaves)
         return (f"No labels have an objective below {_rounded(self.lower_bound, math.floor)}. "
                 f"Those found have at most {_rounded(self.objective, math.ceil)}: they cannot be "
                 f"improved by more than {_rounded(100 * max(share, 0.0), math.ceil, 2)} %. All "
@@ -88,6 +88,11 @@ class ProofTree:
         return "\n".join([head, *lines])
 
 
+def _shut(bound: float, objective: float) -> bool:
+    """Whether a bound is near enough an objective, or above it."""
+    return bound >= objective - CERTIFIED_GAP * abs(objective)
+
+
 def _number(value: float) -> str:
     return "-" if math.isinf(value) else f"{value:.6g}"
 
@@ -102,6 +107,16 @@ def _rounded(value: float, to: Callable[[float], int], digits: int = 6) -> str:
 
 def proof_tree(result: Result) -> ProofTree:
     """Read the tree in the certificate of a result; its bounds are computed anew from the duals."""
+    try:
+        return _read(result)
+    except MALFORMED as e:
+        if isinstance(e, MMCError):
+            raise
+        raise DataError("the tree of this result does not belong to its problem "
+                        f"({type(e).__name__}: {e}); verify() says what is wrong.") from e
+
+
+def _read(result: Result) -> ProofTree:
     c, f = result.certificate, result.formulation
     if c is not None and c.kind == "margin-tree":
         return _margin_tree(result, c.duals)
@@ -156,7 +171,7 @@ def _margin_tree(result: Result, duals: dict[str, Any]) -> ProofTree:
         free = int((tree.final[v] == 0).sum() if several is None
                    else (labels_of(tree.final[v]) < 0).sum())
         bound = proof.bounds[v]
-        closed = bound >= result.objective - CERTIFIED_GAP * abs(result.objective)
+        closed = _shut(bound, result.objective)
         end = "split" if kids else "none is better" if closed else "open"
         what = "labels follow" if several is None else "classes are ruled out"
         end += f"; {counts[v]} {what}, {free} are free" if counts[v] else ""
@@ -176,7 +191,8 @@ def _bounds(lq: LabelProblem, parent: list[int], children: list[list[int]],
               for path, given in zip(paths, duals, strict=True)]
     for v in range(1, len(parent)):  # parents come before their children
         bounds[v] = max(bounds[v], bounds[parent[v]])
-    return folded(children, bounds)
+    bounds = [lq.safe(bound) for bound in folded(children, bounds)]
+    return [lq.raised(b) for b in bounds] if isinstance(lq, LabelQuadratic) else bounds
 
 
 def _end(result: Result, bound: float, duals: Any, split: bool) -> str:
@@ -187,5 +203,4 @@ def _end(result: Result, bound: float, duals: Any, split: bool) -> str:
         return "no labeling is left"
     if duals is not None and "enumerated" in duals:
         return "all of them tried"
-    closed = bound >= result.objective - CERTIFIED_GAP * abs(result.objective)
-    return "none is better" if closed else "open"
+    return "none is better" if _shut(bound, result.objective) else "open"

@@ -137,7 +137,7 @@ def _ladder(result: Result) -> Check:
     known = -math.inf if lower is None else lower
     ok = ok and rungs[-1].lower <= known and rungs[-1].upper >= value
     if result.climb_end is ClimbEnd.CLOSED:
-        ok = ok and closes(known, value)
+        ok = ok and closes(known, value, result.formulation.vanishing)
     return Check("ladder", ok, f"{len(rungs)} rungs, none above the bound or below the objective")
 
 

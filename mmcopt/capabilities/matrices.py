@@ -18,6 +18,7 @@ from mmcopt.linalg import same_threads
 from mmcopt.types import Floats, Ints
 
 ROWS = 256  # of a matrix that are looked at together
+ASYMMETRY = 1e-10  # of two entries of a sparse matrix, as a share of the largest
 
 
 class Symmetric(ABC):
@@ -271,7 +272,8 @@ class Sparse(Symmetric):
         self._csr = matrix.tocsr().astype(np.float64)
         self._csr.sum_duplicates()
         self.n = matrix.shape[0]
-        if matrix.shape[0] != matrix.shape[1] or abs(self._csr - self._csr.T).max() > 1e-10:
+        if matrix.shape[0] != matrix.shape[1] or \
+                abs(self._csr - self._csr.T).max() > ASYMMETRY * abs(self._csr).max():
             raise DataError("W must be a symmetric square matrix; got a sparse one that is not.")
         self._dense: Dense | None = None
 
@@ -316,7 +318,8 @@ class Sparse(Symmetric):
         from scipy.sparse import csr_matrix
 
         B = csr_matrix((np.ones(self.n), (np.arange(self.n), groups)), shape=(self.n, m))
-        return Sparse(B.T @ self._csr @ B)
+        W = B.T @ self._csr @ B
+        return Sparse((W + W.T) / 2)  # its two triangles are rounded apart
 
     def subset(self, rows: Ints) -> Dense:
         return Dense.trusted(self._csr[rows][:, rows].toarray())

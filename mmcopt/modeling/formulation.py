@@ -101,7 +101,7 @@ class Formulation(ABC):
 
     paper: ClassVar[str] = ""
     default_solver: ClassVar[str] = ""
-    negligible: ClassVar[float] = 1e-10  # what counts as an objective of 0; 0 where none can be
+    negligible: ClassVar[float] = 1e-10  # see `vanishing`; 0 where no objective is 0
     asks_bound: ClassVar[bool] = False  # whether it is solved for its bound more than its point
     signature: ClassVar[str] = ""  # its name in fingerprints, of a class that was renamed
 
@@ -284,6 +284,11 @@ class Formulation(ABC):
         if lq is None or abs(lq.constant) >= 1.0:
             return 1.0
         return min(1.0, lq.magnitude)
+
+    @property
+    def vanishing(self) -> float:
+        """What counts as an objective of 0: a share of `magnitude`."""
+        return self.negligible * self.magnitude if self.negligible else 0.0
 
     # ------------------------------------------------------------ convex relaxations
 

@@ -117,12 +117,13 @@ class Rung:
     upper: float
 
 
-def closes(lower: float, value: float) -> bool:
+def closes(lower: float, value: float, vanishing: float) -> bool:
     """Whether a bound is as high as a value to the gap of CERTIFIED, but above it by rounding only.
 
-    One that is further above it cannot belong to a feasible point.
+    One that is further above it cannot belong to a feasible point. ``vanishing`` is what counts as
+    a value of 0.
     """
-    size = max(abs(value), SMALL)
+    size = max(abs(value), vanishing)
     return value < math.inf and -SAME * size <= value - lower <= CERTIFIED_GAP * size
 
 
@@ -215,7 +216,7 @@ class Result:
         No bound above the objective does: one of the two is wrong, or the point costs less than the
         optimum because it is feasible only nearly.
         """
-        gap, size = self.absolute_gap, max(abs(self.objective), self.formulation.negligible)
+        gap, size = self.absolute_gap, max(abs(self.objective), self.formulation.vanishing)
         return gap is not None and 0.0 <= gap <= tol * size and self.certificate is not None
 
     @property

@@ -15,7 +15,7 @@ from mmcopt.modeling.result import Result
 from mmcopt.registry import formulation
 from mmcopt.selection.paths import followed
 from mmcopt.solving import Budget
-from mmcopt.solving.executors import LostError, Signal, team
+from mmcopt.solving.executors import Signal, team, warn_if_lost
 from mmcopt.types import Samples
 
 
@@ -68,8 +68,9 @@ class Columns:
                               until=time.time() + self.seconds)
             ended = workers.each(_here if workers.here else _elsewhere, columns, widths,
                                  done.__setitem__)
-        if isinstance(ended, LostError) or (ended is not None and not done):
+        if ended is not None and not done:
             raise ended
+        warn_if_lost("grid", ended, f"{len(done)} of {len(widths)} widths")
         if not workers.here:
             done = {width: self._attached(width, results) for width, results in done.items()}
         return {width: done[width] for width in widths if width in done}

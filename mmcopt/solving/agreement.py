@@ -18,7 +18,7 @@ def disagreement(f: Any, point: Any) -> Wrong:
     if lq is None:
         return None
     ours, theirs = f.objective(point), lq.value(lq.reduce(np.asarray(point)))
-    size = max(abs(ours), abs(theirs), abs(lq.constant), f.negligible)
+    size = max(abs(ours), abs(theirs), abs(lq.constant), f.vanishing)
     if abs(ours - theirs) <= AGREEMENT * size + f.uncertainty(point):
         return None
     over = "" if isinstance(lq, LabelQuadratic) else " / v'z_h"

@@ -84,8 +84,9 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
         Attach a bound also where the solver has proved none; False leaves it to `certify`.
     executor : None, "threads", "processes", Executor or Client
         Where restarts run: one after another here, in threads, in processes of this machine, or
-        where a `concurrent.futures.Executor` or a `dask.distributed.Client` puts them. The problem
-        goes to each worker once; the restart of a worker that died is done again.
+        where a `concurrent.futures.Executor` or a `dask.distributed.Client` puts them. Workers
+        read the problem from a file, or are sent it. The restart of a worker that died is done
+        again by processes of this machine and by a cluster; another executor is lost with it.
     checkpoint : path
         A file to which the run is written about once a second; of restarts in other processes the
         ended ones. The same call with a file of an

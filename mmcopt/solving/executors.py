@@ -30,7 +30,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from mmcopt.errors import BackendError, ParameterError
+from mmcopt.errors import BackendError, MMCWarning, ParameterError
 
 NAMES = ("threads", "processes")
 TRIES = 5  # workers that may die of one task
@@ -65,6 +65,13 @@ def check_executor(owner: str, executor: Any) -> None:
                          f"{executor!r}.")
 
 
+def warn_if_lost(owner: str, ended: BaseException | None, what: str) -> None:
+    """Say that workers are gone, where that has ended a call, and what the answer is made of."""
+    if isinstance(ended, LostError):
+        warnings.warn(f"{owner}: {ended} This is the best of {what} that were done.", MMCWarning,
+                      stacklevel=6)
+
+
 def is_here(executor: Any) -> bool:
     """Whether an executor works in this process."""
     return isinstance(executor, ThreadPoolExecutor) or \
@@ -90,15 +97,18 @@ def team(executor: Any, count: int | None, most: int) -> Iterator[Team]:
             yield Team(pool, wanted, stop, here=True)
     elif isinstance(executor, ThreadPoolExecutor):
         own = getattr(executor, "_max_workers", 1)
-        yield Team(executor, _limited(count, own, most), threading.Event(), here=True)
+        yield Team(executor, _limited(count, own, min(own, most)), threading.Event(), here=True)
     elif isinstance(executor, str):
         with FileSignal.made() as stop_file:
-            wanted = _limited(count, cores(), most)
-            yield _Processes(_pool(wanted), wanted, stop_file)
+            workers = _Processes.of(_limited(count, cores(), most), stop_file)
+            try:
+                yield workers
+            finally:
+                workers.let_go()
     elif isinstance(executor, Executor):
         own = getattr(executor, "_max_workers", None) or cores()
         with FileSignal.made() as stop_file:
-            yield Team(executor, _limited(count, own, most), stop_file)
+            yield Team(executor, _limited(count, own, min(own, most)), stop_file)
     else:
         with _Cluster.of(executor, count, most) as cluster:
             yield cluster
@@ -173,8 +183,10 @@ class FileSignal:
     def beside(self, name: str, content: bytes) -> str:
         """The name of another file there, with this in it if there is room."""
         path = pathlib.Path(self.path).with_name(name)
-        with contextlib.suppress(OSError):
+        try:
             path.write_bytes(content)
+        except OSError:
+            path.unlink(missing_ok=True)  # a part of it is worse than nothing
         return str(path)
 
     def is_set(self) -> bool:
@@ -234,6 +246,7 @@ class Team:
     stop: Any
     here: bool = False
     file: str = ""  # where what is shared lies, for those who can read it
+    waiting: _Waiting | None = None  # of the last call
 
     def each(self, work: Work, shared: Any, tasks: Iterable[Any],
              take: Callable[[Any, Any], None]) -> BaseException | None:
@@ -244,6 +257,7 @@ class Team:
         """
         self._share(shared)
         drawn, waiting = iter(tasks), _Waiting()
+        self.waiting = waiting
         ended: BaseException | None = None
         while True:
             try:
@@ -379,25 +393,42 @@ def _words(error: BaseException) -> str:
 
 # ---------------------------------------------------------------- our own processes
 
-_pools: dict[int, Any] = {}  # by the number of workers; they wait a while for more work
+# By whose they are, which a fork changes, and the number of workers: they wait a while for more.
+_pools: dict[tuple[int, int], Any] = {}
 
 
 def _pool(count: int) -> Any:
     """Processes of our own, the last ones where they are still good."""
     from loky.process_executor import ProcessPoolExecutor
 
-    if count not in _pools:
-        _pools[count] = ProcessPoolExecutor(count, timeout=IDLE, initializer=_begin)
-    return _pools[count]
+    key = os.getpid(), count
+    if key not in _pools:
+        _pools[key] = ProcessPoolExecutor(count, timeout=IDLE, initializer=_begin)
+    return _pools[key]
 
 
 class _Processes(Team):
     """Processes of our own: where one dies, all are begun anew."""
 
+    @classmethod
+    def of(cls, count: int, stop: FileSignal) -> _Processes:
+        """So many of them."""
+        return cls(_pool(count), count, stop)
+
+    def let_go(self) -> None:
+        """End those that are still at work, for which nobody waits, and the next call would."""
+        if self.waiting is not None and not all(f.done() for f in self.waiting.futures):
+            self._end()
+
+    def _end(self) -> None:
+        """End them all; who asks for some gets others."""
+        if _pools.get((os.getpid(), self.count)) is self.pool:
+            del _pools[os.getpid(), self.count]
+        self.pool.shutdown(wait=False, kill_workers=True)
+
     def _mend(self, error: BaseException, tried: _Try, waiting: _Waiting) -> None:
         if tried.pool is self.pool:  # the first of its tasks to come back
-            del _pools[self.count]
-            self.pool.shutdown(wait=False, kill_workers=True)
+            self._end()
             self.pool = _pool(self.count)
         self._counted(error, tried, waiting)
 
@@ -418,7 +449,7 @@ class _Cluster(Team):
             there = sum(client.nthreads().values())
         except Exception as e:
             raise LostError(f"the scheduler of {client!r} does not answer ({_words(e)}).") from e
-        made = cls(client.get_executor(pure=False), _limited(count, max(1, there), most),
+        made = cls(client.get_executor(pure=False), _limited(count, there, min(there, most)),
                    ClusterSignal(f"mmcopt-{uuid.uuid4().hex}"))
         made.client = client
         yield made

@@ -65,19 +65,26 @@ class _Climb:
     began: float
     rungs: list[Rung] = field(default_factory=list)  # those of earlier calls come first
     stopped: bool = False
+    cut_short: bool = False  # whether a solve on the way had too little time
 
     def __post_init__(self) -> None:
         self.again = {rung.level for rung in self.rungs}
+        self.vanishing = self.result.formulation.vanishing
 
     def remaining(self) -> float | None:
         """Seconds that are left; None without a limit."""
         return None if self.deadline == math.inf else max(0.0, self.deadline - clock())
 
+    def ended(self, status: Status) -> None:
+        """Note how a solve on the way has ended."""
+        self.stopped |= status is Status.INTERRUPTED
+        self.cut_short |= status is Status.TIME_LIMIT
+
     @property
     def closed(self) -> bool:
         """Whether the labels are proved optimal; those that break a constraint have no gap."""
         lower = -math.inf if self.result.lower_bound is None else self.result.lower_bound
-        return closes(lower, self.value)
+        return closes(lower, self.value, self.vanishing)
 
     @property
     def over(self) -> bool:
@@ -298,7 +305,7 @@ def _relaxed(climb: _Climb, relaxed: Any, solver: Any, steps: int = SEEDED) -> N
         else Proved(None, known.duals)
     out = solve(relaxed, solver, init=start, time_limit=climb.remaining(), seed=0, callback=watch,
                 checkpoint=climb.place(relaxed.kind))
-    climb.stopped |= out.status is Status.INTERRUPTED
+    climb.ended(out.status)
     if out.certificate is not None:
         climb.result = certified(climb.result, relaxed.kind, out.certificate.duals)
     f = climb.result.formulation
@@ -307,7 +314,7 @@ def _relaxed(climb: _Climb, relaxed: Any, solver: Any, steps: int = SEEDED) -> N
     if not climb.over:  # the rounded labels seed the default search
         searched = solve(f, init=out.labels, seed=0, time_limit=climb.remaining(), max_iter=steps,
                          checkpoint=climb.place(f"search after {relaxed.kind}"))
-        climb.stopped |= searched.status is Status.INTERRUPTED
+        climb.ended(searched.status)
         climb.found(searched.point)
         climb.record(relaxed.kind)
 
@@ -348,7 +355,7 @@ def _proved(climb: _Climb, solver: Any, kind: str, root: str) -> None:
     out = solve(f, solver, init=start, time_limit=climb.remaining(), seed=0, callback=watch,
                 checkpoint=climb.place(kind))
     climb.value = known
-    climb.stopped |= out.status is Status.INTERRUPTED
+    climb.ended(out.status)
     climb.found(out.point)
     if out.certificate is not None and out.certificate.kind == kind:
         climb.result = certified(climb.result, kind, out.certificate.duals)
@@ -399,7 +406,7 @@ def _end(climb: _Climb, broken: str) -> ClimbEnd:
         return ClimbEnd.INTERRUPTED
     if climb.closed:
         return ClimbEnd.CLOSED
-    return ClimbEnd.TIME if climb.deadline < math.inf else ClimbEnd.EXHAUSTED
+    return ClimbEnd.TIME if climb.cut_short or clock() >= climb.deadline else ClimbEnd.EXHAUSTED
 
 
 def _print(rung: Rung) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from mmcopt.compiled.compiling import clock
-from mmcopt.errors import DataError, IncompatibleError, MMCError, MMCWarning
+from mmcopt.errors import DataError, IncompatibleError, MMCError
 from mmcopt.linalg import one_thread, same_threads
 from mmcopt.modeling.result import MALFORMED, Result, Status
 from mmcopt.solving.checkpoints import AGAIN, Section, proves_by_state, roots_of
-from mmcopt.solving.executors import LostError, Signal, Team, team
+from mmcopt.solving.executors import LostError, Signal, Team, team, warn_if_lost
 from mmcopt.solving.runs import Budget, Run, run
 from mmcopt.solving.solver import Proved, Solver
 from mmcopt.solving.starts import starting_point
@@ -103,9 +102,10 @@ def all_restarts(job: Job, root: np.random.SeedSequence, n_jobs: int | None) -> 
     runs: list[Run] = []
     try:
         _repeat(job, root, n_jobs, runs)
-    except KeyboardInterrupt:  # a restart has no point yet: the earlier ones stay
+    except (KeyboardInterrupt, LostError) as e:  # no restart has a point yet: earlier ones stay
         if not runs:
             raise
+        warn_if_lost("solve", e, f"the {len(runs)} restarts")
         job.interrupted = True
     return runs
 
@@ -166,9 +166,7 @@ def _shared_out(job: Job, root: np.random.SeedSequence, first: int, workers: Tea
     if ended is not None:
         if not done:
             raise ended
-        if isinstance(ended, LostError):
-            warnings.warn(f"solve: {ended} This is the best of the {len(done)} restarts that were "
-                          "done.", MMCWarning, stacklevel=5)
+        warn_if_lost("solve", ended, f"the {len(done)} restarts")
         job.interrupted = True
     return [done[i] for i in sorted(done)]
 

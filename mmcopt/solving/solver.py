@@ -119,7 +119,7 @@ class Solver(ABC):
 
     def agreement(self, f: Any, objective: float, point: Any) -> float:
         """How far apart the solver's own value of a point and its objective may be."""
-        return AGREEMENT * max(f.negligible, abs(objective)) + self.drift(f, objective) \
+        return AGREEMENT * max(f.vanishing, abs(objective)) + self.drift(f, objective) \
             + float(f.uncertainty(point))
 
     def certificate(self, f: Any, run: Run) -> Certificate | None:

@@ -1,5 +1,6 @@
 """Maximum cuts against brute force, written from the definition."""
 
+import dataclasses
 import itertools
 
 import literal
@@ -10,8 +11,8 @@ from scipy.sparse import coo_array, csr_array
 import mmcopt as mm
 from mmcopt.bounds import certificates
 from mmcopt.errors import DataError, IncompatibleError
-from mmcopt.formulations import MaxCut
-from mmcopt.modeling.result import Status
+from mmcopt.formulations import QUBO, MaxCut
+from mmcopt.modeling.result import ClimbEnd, Status
 from mmcopt.solvers import BranchAndBound
 
 pytestmark = pytest.mark.as_given  # whole numbers stay whole
@@ -127,3 +128,25 @@ def test_graphs_of_one_node_and_of_no_edge():
     assert mm.solve(MaxCut(np.zeros((1, 1))), seed=0).objective == 0.0
     result = mm.solve(MaxCut(csr_array((6, 6))), seed=0)
     assert result.objective == 0.0 and result.status is Status.CERTIFIED
+
+
+@pytest.mark.parametrize("make", [MaxCut, lambda W: QUBO(-W)])
+def test_nothing_is_proved_by_weights_being_small(make):
+    W = weights(1)
+    tiny = make(1e-20 * W)
+    labels = np.array(max(itertools.product((0, 1), repeat=len(W)), key=tiny.objective))
+    result = mm.certify(tiny, labels, time_limit=20, improve=False)
+    assert result.status is not Status.CERTIFIED and result.verify()
+    claimed = dataclasses.replace(result, status=Status.CERTIFIED, climb_end=ClimbEnd.CLOSED,
+                                  message=ClimbEnd.CLOSED.value)
+    assert not claimed.verify()
+    best = mm.solve(tiny, "BruteForce")
+    assert best.objective < result.objective and best.verify()
+
+
+@pytest.mark.parametrize("solver", [None, "BranchAndBound"])
+def test_large_real_weights_of_a_sparse_graph_stay_symmetric(solver):
+    rng = np.random.default_rng(0)
+    W = 1e7 * np.triu(rng.standard_normal((60, 60)) * (rng.random((60, 60)) < 0.5), 1)
+    result = mm.solve(MaxCut(csr_array(W + W.T)), solver, seed=0, max_iter=20)
+    assert result.objective < 0.0 and result.verify()

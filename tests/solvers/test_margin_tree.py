@@ -12,12 +12,12 @@ from mmcopt.bounds import proof_tree
 from mmcopt.bounds.margin_metric import MarginMetric, sample_rows
 from mmcopt.bounds.margin_tree import MarginProof, tree_bound
 from mmcopt.capabilities import MarginRisk
-from mmcopt.errors import IncompatibleError
+from mmcopt.errors import DataError, IncompatibleError
 from mmcopt.formulations import CPM3C, MKC
 from mmcopt.kernels import Gaussian, Polynomial
 from mmcopt.margins import SquaredHinge
 from mmcopt.modeling.result import Certificate, Status
-from mmcopt.solvers import CuttingPlane, MarginTree
+from mmcopt.solvers import ClassTree, CuttingPlane, KernelTree, MarginTree
 from mmcopt.tolerances import LEVELS
 
 # Optima of random points may lack a class, which is said; here that is no matter.
@@ -176,6 +176,29 @@ def test_wide_features_and_samples_of_zeros():
         best = smallest(problem)[0]
         assert best * (1 - 1.1e-4) <= result.lower_bound <= best * (1 + 1e-10)
         assert result.verify()
+
+
+@pytest.mark.parametrize("kind", [MarginTree, KernelTree])
+@pytest.mark.parametrize("scale", [1e-8, 1e-10])
+def test_margins_that_cost_next_to_nothing_are_booked_right(kind, scale):
+    X = np.random.default_rng(3).standard_normal((8, 3))
+    problem = CPM3C(X, beta=scale) if kind is MarginTree else MKC(X, 2, C=1.0 / scale)
+    result = mm.solve(problem, kind(), seed=0)
+    assert result.status is Status.CERTIFIED and result.verify()
+
+
+@pytest.mark.as_given
+def test_pixels_as_they_are():
+    raw = CPM3C(DIGITS[:40] * 15.9, 2, normalize=False)
+    result = mm.solve(raw, MarginTree(), seed=0)
+    assert result.status is Status.CERTIFIED and result.verify()
+
+
+@pytest.mark.parametrize(("shape", "k"), [((6, 2), 2), ((6, 2), 3), ((4, 9), 2), ((4, 9), 3)])
+def test_features_of_zeros_are_told(shape, k):
+    problem = CPM3C(np.zeros(shape), k, normalize=False)
+    with pytest.raises(DataError, match="all features are 0"):
+        mm.solve(problem, MarginTree() if k == 2 else ClassTree(), seed=0)
 
 
 # ---------------------------------------------------------------- inner products, two ways

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import mmcopt as mm
+from mmcopt.errors import InfeasibleError
 from mmcopt.formulations import LeastSquares
 from mmcopt.modeling.result import Status
 from mmcopt.solvers import Continuation, Memetic, Tabu
@@ -253,3 +254,16 @@ def test_a_new_member_has_a_child_first(monkeypatch):
             assert any(np.array_equal(newest, p) for p in seen[0])
         count = len(state.members)
     assert count > 3
+
+
+def test_blocks_for_which_no_labels_of_the_right_sizes_are_found(monkeypatch):
+    """The better parent is then all that their search begins with."""
+    lq = LeastSquares(np.random.default_rng(0).standard_normal((12, 2)), 2).offer(mm.LabelQuadratic)
+    parents = [np.arange(12) % 2, np.arange(12) // 6, np.arange(12) // 3 % 2]
+
+    def none(self, rng):
+        raise InfeasibleError("no labels were found")
+
+    monkeypatch.setattr(type(lq), "random_labels", none)
+    labels, value = combine(lq, parents, np.random.default_rng(0))
+    assert value <= min(lq.value(c) for c in parents) + 1e-9 and len(labels) == 12

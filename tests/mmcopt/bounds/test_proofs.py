@@ -10,7 +10,7 @@ import mmcopt as mm
 from mmcopt.bounds import proof_tree
 from mmcopt.bounds.decision_tree import tree_bound
 from mmcopt.errors import DataError
-from mmcopt.formulations import LeastSquares
+from mmcopt.formulations import LeastSquares, MaxCut
 from mmcopt.modeling.result import Certificate
 from mmcopt.plot import plot_tree
 from mmcopt.plot.results import SHORT
@@ -63,7 +63,7 @@ def test_bounds_are_those_of_the_best_labels_in_each_node(problem, best):
         optimum = mm.solve(problem.replace(**told), BruteForce()).objective
         assert tree.nodes[v].bound == pytest.approx(optimum, abs=1e-9)
     lq = problem.offer(mm.LabelQuadratic)
-    assert tree.lower_bound == tree_bound(lq, result.certificate.duals)
+    assert tree.lower_bound == lq.safe(tree_bound(lq, result.certificate.duals))
 
 
 def test_what_is_known_above_a_node_holds_in_it(best):
@@ -115,3 +115,24 @@ def test_results_without_a_tree_and_trees_too_large_to_draw(best):
                         [ENUMERATED] + [None] * (2 * many))
     with pytest.raises(DataError, match=f"has {many + 1} leaves, too many to draw"):
         plot_tree(result)
+
+
+def test_what_is_certified_holds_no_better_ones():
+    W = mm.datasets.load("g05:n=20,seed=0")[0]
+    cut = mm.solve(MaxCut(W), BranchAndBound(enumerate=1), seed=0)
+    few = mm.solve(LeastSquares(mm.datasets.load("iris")[0][::25], 2), BranchAndBound(), seed=0)
+    for result in (cut, few):
+        tree = proof_tree(result)
+        assert result.status.name == "CERTIFIED"
+        assert tree.nodes[0].bound == pytest.approx(result.lower_bound, abs=1e-9)
+        assert "of which 0 may hold better ones" in tree.statement
+        assert not any(node.end == "open" for node in tree.nodes)
+
+
+@pytest.mark.parametrize("forge", [lambda d: d.pop("parent"), lambda d: d.update(pair=np.ones(3))])
+def test_trees_of_nothing_are_told(best, forge):
+    result = _with_tree(best, [-1], [(0, 0)], [True], [ENUMERATED])
+    forge(result.certificate.duals)
+    with pytest.raises(DataError, match=r"does not belong to its problem .* verify\(\) says"):
+        proof_tree(result)
+    assert not result.verify()

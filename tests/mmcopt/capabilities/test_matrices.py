@@ -78,3 +78,19 @@ def test_sizes_are_printed_for_people():
 def test_dense_needs_something_to_hold():
     with pytest.raises(DataError, match="Dense needs an array, or n and a function"):
         Dense()
+
+
+def test_symmetry_of_a_sparse_matrix_is_relative_to_its_entries():
+    A = np.random.default_rng(2).standard_normal((5, 5))
+    for scale in (1e-20, 1.0, 1e20):
+        almost = scale * (A + A.T)
+        almost[0, 1] *= 1 + 1e-13
+        assert Sparse(sp.csr_matrix(almost)).n == 5
+        with pytest.raises(DataError, match="symmetric"):
+            Sparse(sp.csr_matrix(scale * A))
+
+
+def test_groups_of_a_sparse_matrix_are_symmetric_to_the_bit():
+    A = np.random.default_rng(3).standard_normal((40, 40)) * 1e9
+    small = Sparse(sp.csr_matrix(A + A.T)).contract(np.arange(40) % 7, 7).dense()
+    assert np.array_equal(small, small.T)

@@ -1,10 +1,12 @@
 """Restarts, comparisons and grids elsewhere: the same bytes, whatever happens to the workers."""
 
+import itertools
 import os
 import pathlib
 import signal
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import cloudpickle
@@ -198,6 +200,83 @@ def test_what_is_shared_is_sent_only_to_those_who_cannot_read_it(monkeypatch, re
         assert sent[0] is False and sent.count(True) >= 1 and sent.count(False) == 20
 
 
+def test_what_does_not_fit_on_the_disk_is_sent(monkeypatch):
+    def written_in_part(path, content):
+        with open(path, "wb") as file:
+            file.write(content[:10])
+        raise OSError("no space left")
+
+    monkeypatch.setattr(pathlib.Path, "write_bytes", written_in_part)
+    got = []
+    with team("processes", 2, 4) as workers:
+        workers.each(_named, "shared", range(4), lambda task, answer: got.append(answer))
+    assert sorted(got) == [f"shared {i}" for i in range(4)]
+
+
+def _sleeps(mark, task):
+    pathlib.Path(mark).touch()
+    time.sleep(600.0)
+
+
+def test_workers_that_nobody_waits_for_any_more_are_ended(monkeypatch, tmp_path):
+    monkeypatch.setattr(executors, "PATIENCE", 0.0)
+    mark = tmp_path / "begun"
+
+    def tasks():
+        yield 0
+        while not mark.exists():
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+
+    with team("processes", 2, 2) as workers:
+        pool = workers.pool
+        assert isinstance(workers.each(_sleeps, str(mark), tasks(), None), KeyboardInterrupt)
+    assert executors._pool(2) is not pool
+    got = []
+    with team("processes", 2, 2) as workers:
+        workers.each(_named, "next", range(2), lambda task, answer: got.append(answer))
+    assert sorted(got) == ["next 0", "next 1"]
+
+
+def test_a_fork_has_workers_of_its_own(monkeypatch):
+    ours = executors._pool(2)
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    assert executors._pool(2) is not ours
+    executors._pools.pop((-1, 2)).shutdown()
+
+
+def test_no_more_is_under_way_than_there_are_workers():
+    with ThreadPoolExecutor(2) as pool, team(pool, 9, 20) as workers:
+        assert workers.count == 2
+    with team("threads", 9, 20) as workers:  # ours are as many as were asked for
+        assert workers.count == 9
+
+
+@pytest.mark.parametrize("kind", ["solve", "grid"])
+def test_workers_that_are_lost_leave_what_was_done(kind, monkeypatch):
+    each, calls = Team.each, []
+
+    def lost(self, work, shared, tasks, take):
+        calls.append(0)
+        if kind == "solve" and len(calls) == 2:
+            return LostError("the pool has lost its workers.")
+        ended = each(self, work, shared, itertools.islice(tasks, 1 if kind == "grid" else None),
+                     take)
+        return LostError("the pool has lost its workers.") if kind == "grid" else ended
+
+    monkeypatch.setattr(Team, "each", lost)
+    with pytest.warns(mm.errors.MMCWarning, match=f"{kind}: the pool has lost its workers. This is "
+                      "the best of "):
+        if kind == "solve":
+            result = mm.solve(LABELS, Tabu(), executor="threads", seed=3, restarts=2,
+                              time_limit=1e6)
+            assert result.status is Status.INTERRUPTED and result.verify()
+        else:
+            grid = mm.selection.grid(X, 2, widths=(0.3, 1.0), lams=(0.1,), members=2,
+                                     executor="threads")
+            assert len(grid.results) == 1
+
+
 def test_a_signal_in_a_file(tmp_path, monkeypatch):
     monkeypatch.setattr(executors, "LOOK", 0.0)
     with FileSignal.made() as here:
@@ -247,7 +326,7 @@ def test_what_cannot_be_sent_is_refused_in_a_sentence():
 
 
 def kill_one():
-    for pid in list(executors._pools[2]._processes)[:1]:
+    for pid in list(executors._pool(2)._processes)[:1]:
         os.kill(pid, signal.SIGKILL)
 
 

@@ -141,3 +141,13 @@ def test_what_does_not_fit_is_refused_before_it_starts_with_a_way_out(monkeypatc
     first = mm.evaluate(PROBLEM, np.arange(60) % 2)
     result = first.certify()
     assert result.lower_bound == first.lower_bound and "relax('eig')" in result.message
+
+
+def test_a_climb_that_ends_by_itself_does_not_say_that_time_was_up(monkeypatch):
+    monkeypatch.setattr(ladder, "BRANCHING", 30)
+    monkeypatch.setattr(ladder, "INTERIOR", 30)
+    problem = LeastSquares(DIGITS[:36], 3, kernel=WIDE)
+    for limit in (None, 1e6):
+        result = mm.solve(problem, seed=0, max_iter=1).certify(time_limit=limit)
+        assert result.gap > 1e-3 and result.verify()
+        assert result.climb_end is mm.modeling.result.ClimbEnd.EXHAUSTED
