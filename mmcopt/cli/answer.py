@@ -189,9 +189,8 @@ def show(args: Namespace, answer: Answer, restarts: int) -> None:
              *answer.lines()]
     if args.verbose:
         lines += [(f"seconds: {phase}", f"{t:.3f}") for phase, t in r.timing.items()]
-    lines += [(what, path) for what, path in (("labels in", args.out), ("run saved in", args.save),
-                                              ("picture in", args.plot),
-                                              ("page in", args.html)) if path]
+    lines += [(what, path) for what, path in (("labels in", args.out), ("run saved in", args.save))
+              if path]
     width = max(len(name) for name, _ in lines)
     say(*(f"  {name:<{width}}  {text}" for name, text in lines))
     show_ladder(r.ladder)

@@ -6,6 +6,7 @@ import dataclasses
 import importlib
 import pathlib
 import sys
+import traceback
 from argparse import Namespace
 from typing import Any
 
@@ -25,13 +26,13 @@ from mmcopt.cli.answer import (
 )
 from mmcopt.cli.console import LiveWatch, heard, note, say, show_json, show_table
 from mmcopt.cli.executor import executor_of
-from mmcopt.cli.exit_codes import DONE, INTERRUPTED, SOLVER_FAILED
+from mmcopt.cli.exit_codes import BAD_INPUT, DONE, INTERRUPTED, SOLVER_FAILED
 from mmcopt.cli.ladder_view import LadderWatch, climb, show_ladder, thinned
 from mmcopt.cli.parse import parse_solvers
 from mmcopt.cli.task import Task
 from mmcopt.comparing import compare as run_comparison
 from mmcopt.comparing.files import check_suffix
-from mmcopt.errors import BackendError, DataError, ParameterError
+from mmcopt.errors import BackendError, DataError, MMCError, ParameterError
 from mmcopt.modeling.result import Status
 from mmcopt.solving import solve as run_solver
 
@@ -72,9 +73,28 @@ def _on_paper() -> None:
 
 def _picture(draw: Any, path: str) -> None:
     """Draw without a window and write the file."""
-    _on_paper()
     axes = np.ravel(np.array(draw(), dtype=object))
     axes[0].figure.savefig(path, dpi=150)
+
+
+def _beside(args: Namespace, code: int, **writers: tuple[str | None, Any]) -> int:
+    """Write pictures and pages when all else is said: one that fails is a sentence and a code."""
+    for what, (path, write) in writers.items():
+        if path is None:
+            continue
+        try:
+            _on_paper()
+            write(path)
+        except Exception as e:  # whatever matplotlib may meet
+            if args.verbose:
+                traceback.print_exception(e)
+            note(f"mmcopt: no {what} in {path}: {' '.join(str(e).split()) or type(e).__name__}")
+            bad = isinstance(e, MMCError | OSError) and not isinstance(e, BackendError)
+            code = code or (BAD_INPUT if bad else SOLVER_FAILED)
+        else:
+            if not args.json:
+                say(f"{what.capitalize()} in {path}")
+    return code
 
 
 # ---------------------------------------------------------------- solve
@@ -110,18 +130,15 @@ def solve(args: Namespace) -> int:
     _write_labels(args.out, answer.labels)
     if args.save:
         result.save(args.save)
-    if args.plot:
-        _picture(answer.plot, args.plot)
-    if args.html:
-        _on_paper()
-        result.to_html(args.html)
     if args.json:
         show_json(answer.facts(args))
     else:
         show(args, answer, options["restarts"])
         if interrupted:
             say("Interrupted: these are the best labels so far.")
-    return INTERRUPTED if interrupted else SOLVER_FAILED if failed else DONE
+    code = INTERRUPTED if interrupted else SOLVER_FAILED if failed else DONE
+    return _beside(args, code, picture=(args.plot, lambda path: _picture(answer.plot, path)),
+                   page=(args.html, result.to_html))
 
 
 def _introduce(args: Namespace, task: Task) -> None:
@@ -166,11 +183,6 @@ def compare(args: Namespace) -> int:
         notes += filter(None, [sentence_on_ladder(found)])
     if args.save:
         table.save(args.save)
-    if args.plot and any(r is not None for r in table.results):
-        _picture(table.plot, args.plot)
-    if args.html:
-        _on_paper()
-        table.to_html(args.html)
     ladder = table.ladders.get(args.data, ())
     if args.json:
         show_json({"data": args.data, **problem_facts(task.problem), "ladder": thinned(ladder),
@@ -182,12 +194,12 @@ def compare(args: Namespace) -> int:
         show_notes(notes)
         if found is not None:
             say(sentence_on_bound(found))
-    if table.interrupted:
-        return INTERRUPTED
-    if table.failures:
+    code = INTERRUPTED if table.interrupted else SOLVER_FAILED if table.failures else DONE
+    if code == SOLVER_FAILED:
         note(f"mmcopt: {len(table.failures)} of {len(table)} runs failed: {table.failures[0][2]}")
-        return SOLVER_FAILED
-    return DONE
+    drawn = args.plot if any(r is not None for r in table.results) else None
+    return _beside(args, code, picture=(drawn, lambda path: _picture(table.plot, path)),
+                   page=(args.html, table.to_html))
 
 
 # ---------------------------------------------------------------- certify, reproduce
@@ -208,14 +220,13 @@ def certify(args: Namespace) -> int:
     again = after.verify()
     if args.save:
         after.save(args.save)
-    if args.plot:
-        _picture(lambda: after.plot(kind="ladder"), args.plot)
     code = INTERRUPTED if interrupted else DONE if again else SOLVER_FAILED
+    picture = (args.plot, lambda path: _picture(lambda: after.plot(kind="ladder"), path))
     if args.json:
         show_json({"run": args.run, "verified": bool(again), "before": numbers(before),
                    "after": numbers(after), "ladder": thinned(after.ladder),
                    "checks": [dataclasses.asdict(c) for c in again.checks]})
-        return code
+        return _beside(args, code, picture=picture)
     say(f"{args.run}: {before.summary()}", "", "checked again, without any solver:",
         *(f"  {line}" for line in str(again).splitlines()), "")
     columns = ["", "objective", "lower_bound", "gap", "status"]
@@ -229,7 +240,7 @@ def certify(args: Namespace) -> int:
     say(sentence_on_bound(after))
     if interrupted:
         say("Interrupted: this is the best bound so far.")
-    return code
+    return _beside(args, code, picture=picture)
 
 
 def reproduce(args: Namespace) -> int:

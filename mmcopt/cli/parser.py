@@ -174,8 +174,9 @@ def _problem_options(parser: Any) -> None:
                        "that name the rows: id, index, key)")
     group = parser.add_argument_group("problem")
     group.add_argument("--formulation", default="LeastSquares", metavar="NAME",
-                       help="LeastSquares (the default), Diffrac, CPM3C, MKC, OneClassHinge, "
-                       "Hypersphere, MaxCut or QUBO; see below")
+                       help="LeastSquares (the default), Diffrac, KernelKMeans, "
+                       "DiscriminativeKMeans, CPM3C, MKC, OneClassHinge, Hypersphere, MaxCut or "
+                       "QUBO; see below")
     group.add_argument("-k", "--clusters", type=int, metavar="K",
                        help="number of clusters (default: number of classes if known, else 2; of "
                        "domains as many as they have parts)")

@@ -11,6 +11,7 @@ import hashlib
 import math
 import os
 import shutil
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Container, Mapping
@@ -28,7 +29,7 @@ HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.re
 # What zip, zlib, NumPy, JSON and classes raise on a file that is damaged or something else.
 BROKEN = (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, EOFError,
           MemoryError, RecursionError, RuntimeError, NotImplementedError, zipfile.BadZipFile,
-          zlib.error)
+          zlib.error, tokenize.TokenError)
 
 
 def read_arrays(path: Path, wanted: Container[str] | None = None) -> dict[str, Any]:

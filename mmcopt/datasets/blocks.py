@@ -6,12 +6,14 @@ by its blocks. What says where a block is can be sent to other processes; the ro
 
 from __future__ import annotations
 
+import csv
 import functools
 import hashlib
 import io
 import itertools
 import mmap
 import pathlib
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -19,9 +21,22 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.lib import format as npy
 
-from mmcopt.checks import integer, is_dask, is_sparse, optional
-from mmcopt.datasets.text import CLASSES
-from mmcopt.errors import BackendError, DataError
+from mmcopt.checks import integer, is_dask, is_sparse, optional, require_memory
+from mmcopt.datasets.archives import BROKEN
+from mmcopt.datasets.text import (
+    CLASSES,
+    IDS,
+    Opening,
+    Seen,
+    check_width,
+    class_column,
+    left_out,
+    number_of,
+    opening,
+    row_names,
+    split_rows,
+)
+from mmcopt.errors import BackendError, DataError, MMCWarning
 from mmcopt.types import Path, RowBlocks
 
 BYTES = 16e6  # of a block, as floats, where no chunk is asked for
@@ -34,8 +49,10 @@ def blocks(path: Path, *, chunk: int | None = None) -> RowBlocks:
 
     Taken are .npy, .csv and .tsv with or without headings, .libsvm, .parquet (with pyarrow), and
     folders of .npy or .parquet files, which follow one another by name. Text is looked through once
-    to find where blocks begin. Classes, which libsvm files and columns called label, class, target
-    or y hold, are left out.
+    to find where blocks begin. Blocks of Parquet are its groups of rows, whatever ``chunk`` is.
+
+    Left out are classes, and columns that name the rows: those that `load` would not take for
+    features either.
 
     >>> import tempfile, pathlib, numpy as np
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -46,14 +63,16 @@ def blocks(path: Path, *, chunk: int | None = None) -> RowBlocks:
     (<10 x 2 in blocks: 3>, [(4, 2), (4, 2), (2, 2)])
     """
     optional(integer(1)).check("blocks", "chunk", chunk)
-    path = pathlib.Path(path)
-    files = [path]
+    path = pathlib.Path(path).expanduser().absolute()  # the folder may change before rows are read
+    files, dropped = [path], list[str]()
     if path.is_dir():
         files = sorted(p for p in path.iterdir() if p.suffix in (".npy", ".parquet"))
         if len({p.suffix for p in files}) != 1:
             raise DataError(f"{path}: the folder must hold .npy files or .parquet files; it holds "
                             f"{'both' if files else 'none'}.")
-    pieces = [piece for file in files for piece in _pieces(file, chunk)]
+    pieces = [piece for file in files for piece in _pieces(file, chunk, dropped)]
+    for words in dropped:
+        warnings.warn(f"{path}: {words}; another heading keeps it.", MMCWarning, stacklevel=2)
     widths = {piece.columns for piece in pieces}
     if len(widths) > 1:
         raise DataError(f"{path}: the files have {' and '.join(map(str, sorted(widths)))} columns.")
@@ -131,6 +150,7 @@ class TextPiece:
     rows: int
     delimiter: str
     keep: tuple[int, ...]
+    line: int  # the number of the first
 
     @property
     def columns(self) -> int:
@@ -139,11 +159,33 @@ class TextPiece:
 
     def read(self) -> Any:
         """The rows."""
+        source = _bytes(self)
         try:
-            return np.loadtxt(_bytes(self), delimiter=self.delimiter, usecols=self.keep, ndmin=2)
-        except ValueError as e:
-            raise DataError(f"{self.path}: {' '.join(str(e).split())} of those from byte "
-                            f"{self.start} on; {WAY_OUT}.") from e
+            rows = np.loadtxt(source, delimiter=self.delimiter, usecols=self.keep, ndmin=2,
+                              comments=None, quotechar='"')
+        except ValueError:  # cells that are missing, decimal commas, or no numbers
+            source.seek(0)
+            rows = self._by_cells(source.getvalue().decode())
+        if rows.shape != (self.rows, self.columns):
+            raise DataError(f"{self.path}: the file has changed since it was opened.")
+        return rows
+
+    def _by_cells(self, text: str) -> Any:
+        """The rows, each cell by the rules of `mmcopt.datasets.load`."""
+        rows = np.empty((self.rows, self.columns))
+        reader, at = split_rows(text.splitlines(), self.delimiter), 0
+        for row in reader:
+            if at < self.rows and any(cell.strip() for cell in row):
+                for out, j in enumerate(self.keep):
+                    value = number_of(row[j], self.delimiter != ",") if j < len(row) else None
+                    if value is None:
+                        raise DataError(
+                            f"{self.path}: column {j + 1} holds {row[j:j + 1]} in line "
+                            f"{self.line + reader.line_num - 1}, which is not a number; encode it "
+                            f"as numbers first, or {WAY_OUT}.")
+                    rows[at, out] = value
+                at += 1
+        return rows[:at]
 
 
 @dataclass(frozen=True)
@@ -186,19 +228,26 @@ class ParquetPiece:
 
 
 def _bytes(piece: TextPiece | SparsePiece) -> io.BytesIO:
-    with open(piece.path, "rb") as file:
-        file.seek(piece.start)
-        return io.BytesIO(file.read(piece.stop - piece.start))
+    try:
+        with open(piece.path, "rb") as file:
+            file.seek(piece.start)
+            found = file.read(piece.stop - piece.start)
+    except OSError as e:
+        raise DataError(f"{piece.path}: cannot be read ({e.strerror or e}).") from e
+    if len(found) < piece.stop - piece.start:
+        raise DataError(f"{piece.path}: the file has become shorter since it was opened.")
+    return io.BytesIO(found)
 
 
-def _pieces(path: pathlib.Path, chunk: int | None) -> Sequence[Piece]:
+def _pieces(path: pathlib.Path, chunk: int | None, dropped: list[str]) -> Sequence[Piece]:
+    """The pieces of a file; what is said of columns that are left out is added to ``dropped``."""
     if not path.is_file():
         raise DataError(f"{path}: there is no such file.")
     kind = path.suffix.casefold()
     if kind == ".npy":
         return _of_npy(path, chunk)
     if kind in (".csv", ".tsv"):
-        return _of_text(path, chunk)
+        return _of_text(path, chunk, dropped)
     if kind in (".libsvm", ".svm"):
         return _of_libsvm(path, chunk)
     if kind == ".parquet":
@@ -213,13 +262,16 @@ def _of_npy(path: pathlib.Path, chunk: int | None) -> list[RawPiece]:
             version = npy.read_magic(file)
             read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
             shape, fortran, dtype = read(file)
-        except ValueError as e:
-            raise DataError(f"{path}: not a .npy file ({e}).") from e
+        except BROKEN as e:
+            words = " ".join(str(e).split())
+            raise DataError(f"{path}: not a .npy file ({words}).") from e
         offset = file.tell()
     if len(shape) != 2 or dtype.kind not in "fiu" or (fortran and 1 not in shape):
         raise DataError(f"{path}: blocks are rows of a 2-D array of numbers in the order of C; got "
                         f"{dtype} of shape {shape}{' in the order of Fortran' * fortran}; save "
                         "numpy.ascontiguousarray(X).")
+    if min(shape) < 0 or offset + shape[0] * shape[1] * dtype.itemsize > path.stat().st_size:
+        raise DataError(f"{path}: the file is shorter than its shape {shape} needs.")
     return _cut(str(path), dtype.str, offset, *shape, chunk)
 
 
@@ -249,42 +301,95 @@ def _lines(path: pathlib.Path, skip: int, step: int) -> Iterator[tuple[int, int,
             yield start, file.tell(), count
 
 
-def _of_text(path: pathlib.Path, chunk: int | None) -> list[TextPiece]:
-    with open(path, encoding="utf-8-sig") as file:
-        first = file.readline()
-    delimiter = max(",;\t", key=first.count)
-    cells = [cell.strip().strip('"') for cell in first.split(delimiter)]
-    headed = not any(_is_number(cell) for cell in cells)
-    folded = [cell.casefold() for cell in cells]
-    classes = next((folded.index(name) for name in CLASSES if headed and name in folded), None)
-    keep = tuple(j for j in range(len(cells)) if j != classes)
-    return [TextPiece(str(path), start, stop, rows, delimiter, keep)
-            for start, stop, rows in _lines(path, int(headed), chunk or _rows_of(len(keep)))]
+def _decoded(path: pathlib.Path, file: Any) -> Iterator[str]:
+    """The lines of a file that is open as bytes."""
+    for number, line in enumerate(iter(file.readline, b""), 1):
+        try:
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as e:
+            raise DataError(f"{path}: line {number} is not text in UTF-8 ({e}); save the file in "
+                            f"UTF-8, or {WAY_OUT}.") from e
 
 
-def _is_number(cell: str) -> bool:
+def _of_text(path: pathlib.Path, chunk: int | None, dropped: list[str]) -> list[TextPiece]:
+    """The pieces, after one look at all cells: their number, and those that columns hang on."""
     try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
+        with open(path, "rb") as file:
+            begin = opening(path, _decoded(path, file))
+        seen = {j: Seen(begin.comma) for j, heading in enumerate(begin.headings)
+                if heading.casefold() in (*CLASSES, *IDS)}
+        places = list(_places(path, begin, seen, chunk or _rows_of(begin.width)))
+    except csv.Error as e:
+        raise DataError(f"{path}: not a table in text ({e}).") from e
+    at = class_column(begin.headings, seen.__getitem__)
+    names = row_names(begin.headings, at, seen.__getitem__)
+    if names and places:
+        dropped.append(left_out([repr(begin.headings[j]) for j in names]))
+    keep = tuple(j + begin.first for j in range(begin.width - begin.first)
+                 if j != at and j not in names)
+    return [TextPiece(str(path), start, stop, rows, begin.delimiter, keep, line)
+            for start, stop, rows, line in places]
+
+
+def _places(path: pathlib.Path, begin: Opening, seen: dict[int, Seen],
+            step: int) -> Iterator[tuple[int, int, int, int]]:
+    """Where blocks of rows begin and end, how many rows they are, and the line of the first."""
+    with open(path, "rb") as file:
+        lines = _decoded(path, file)
+        for _ in range(begin.skip):
+            next(lines)
+        start, count, line = file.tell() or 3 * file.read(3).startswith(b"\xef\xbb\xbf"), 0, 0
+        file.seek(start)
+        reader = split_rows(lines, begin.delimiter)
+        for row in reader:
+            if not any(cell.strip() for cell in row):
+                continue
+            check_width(path, f"line {begin.skip + reader.line_num}", row, begin.width)
+            for j, column in seen.items():
+                column.add((row[j + begin.first],))
+            line, count = line or begin.skip + reader.line_num, count + 1
+            if count == step:
+                yield start, file.tell(), count, line
+                start, count, line = file.tell(), 0, 0
+        if count:
+            yield start, file.tell(), count, line
 
 
 def _of_libsvm(path: pathlib.Path, chunk: int | None) -> list[SparsePiece]:
     """The pieces, after one look at all features: how many there are, and whether one is 0."""
+    from sklearn.datasets import load_svmlight_file
+
     places, least, most = [], 1, 0
     for start, stop, rows in _lines(path, 0, chunk or 10_000):
         places.append((start, stop, rows))
-        text = _bytes(SparsePiece(str(path), start, stop, rows, 0, 0)).getvalue()
-        for line in text.splitlines():
-            names = [pair.partition(b":")[0] for pair in line.split(b"#")[0].split()[1:]]
-            if names:
-                try:
-                    least, most = min(least, int(names[0])), max(most, int(names[-1]))
-                except ValueError as e:
-                    raise DataError(f"{path}: not a LIBSVM file ({e}).") from e
+        source = _bytes(SparsePiece(str(path), start, stop, rows, 0, 0))
+        try:
+            X = load_svmlight_file(source, zero_based=True)[0]
+        except (ValueError, OverflowError) as e:
+            raise DataError(f"{path}: not a LIBSVM file: {_wrong_line(path, start)} (" +
+                            " ".join(str(e).split()) + "); its lines are 'number index:value "
+                            "...' with rising indices.") from e
+        least, most = min(least, int(X.indices.min(initial=1))), max(most, X.shape[1] - 1)
+    require_memory(8.0 * most, f"{path}: a feature has the number {most}, and a row of so many",
+                   "number the features from 1 on without gaps.")
     return [SparsePiece(str(path), start, stop, rows, most + 1 - least, least)
             for start, stop, rows in places]
+
+
+def _wrong_line(path: pathlib.Path, start: int) -> str:
+    """The first line from a place on that cannot be read by itself."""
+    from sklearn.datasets import load_svmlight_file
+
+    with open(path, "rb") as file:
+        number = sum(1 for _ in iter(lambda: file.tell() < start and file.readline(), False)) + 1
+        for line in iter(file.readline, b""):
+            try:
+                if line.split(b"#")[0].strip():
+                    load_svmlight_file(io.BytesIO(line), zero_based=True)
+            except (ValueError, OverflowError):
+                return f"line {number} is {line[:60].decode(errors='replace').strip()!r}"
+            number += 1
+    return f"the lines from byte {start} on"
 
 
 def _parquet() -> Any:

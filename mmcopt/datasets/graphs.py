@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mmcopt.checks import plural
+from mmcopt.checks import plural, require_memory
 from mmcopt.errors import DataError
 from mmcopt.types import Floats
 
@@ -77,6 +77,7 @@ def _matrix(path: pathlib.Path, n: int, body: list[tuple[int, list[str]]]) -> An
     """The matrix of lines ``i j value``."""
     from scipy.sparse import coo_array
 
+    require_memory(16.0 * n, f"{path}: a matrix of {n} nodes", "check the first line of the file.")
     i, j = np.empty(len(body), np.int64), np.empty(len(body), np.int64)
     value = np.ones(len(body))
     for at, (number, words) in enumerate(body):
@@ -85,7 +86,7 @@ def _matrix(path: pathlib.Path, n: int, body: list[tuple[int, list[str]]]) -> An
             value[at] = float(words[2]) if len(words) == 3 else 1.0
             good = len(words) in (2, 3) and 1 <= min(i[at], j[at]) <= max(i[at], j[at]) <= n \
                 and np.isfinite(value[at])
-        except (ValueError, IndexError):
+        except (ValueError, IndexError, OverflowError):
             good = False
         if not good:
             raise DataError(f"{path}: line {number} must be 'i j value', i and j nodes from 1 to "

@@ -41,6 +41,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from mmcopt.checks import require_memory
 from mmcopt.datasets import graphs
 from mmcopt.datasets.archives import BROKEN, array_names, read_arrays
 from mmcopt.datasets.table import Labels, Table, encode
@@ -235,10 +236,15 @@ _GENERATED: dict[str, _Generator] = {
 }
 def _matrices(make: Callable[[Options], Any], defaults: dict[str, float]) -> _Generator:
     """A generator of graphs, or of matrices of quadratic functions."""
-    most = {"density": 1.0}
+    most = {"density": 1.0, "pairs": 2**53}
     rules = {key: _Number(d, whole=key == "pairs", high=most.get(key, float("inf")))
              for key, d in defaults.items()}
-    return lambda o: (make(o), None), {"n": _count(80), "seed": _SEED, **rules}
+
+    def made(o: Options) -> tuple[Any, None]:
+        require_memory(24.0 * o["n"] ** 2, f"a matrix of {o['n']} nodes", "make n smaller.")
+        return make(o), None
+
+    return made, {"n": _count(80), "seed": _SEED, **rules}
 
 
 _GENERATED |= {name: _matrices(*rule) for name, rule in graphs.GENERATORS.items()}

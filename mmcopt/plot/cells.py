@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mmcopt.plot.style import axes_for
+from mmcopt.plot.style import axes_for, plain
 from mmcopt.types import Floats
 
 WRITTEN = 90  # cells up to which their numbers stand in them
@@ -26,7 +26,7 @@ def plot_cells(widths: Sequence[float], lams: Sequence[float], maps: Mapping[str
     frame = int(np.flatnonzero(along == column)[0]), int(np.flatnonzero(up == row)[0])
     for one, (name, values) in zip(axes, maps.items(), strict=True):
         _heat(one, np.asarray(values)[np.ix_(up, along)], frame)
-        one.set_title(name, fontsize=10)
+        one.set_title(plain(name), fontsize=10)
         one.set_xticks(range(len(lams)), [f"{lams[i]:.3g}" for i in along])
         one.set_yticks(range(len(widths)), [f"{widths[i]:.3g}" for i in up])
         one.set_xlabel("lambda")

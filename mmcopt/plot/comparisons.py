@@ -19,6 +19,7 @@ from mmcopt.plot.style import (
     bound_line,
     curve,
     objective_axis,
+    plain,
     tidy,
     time_and_objective,
 )
@@ -52,7 +53,7 @@ def plot_comparison(comparison: Comparison, kind: str = "time", ax: Any = None) 
     axes = axes_for(ax, len(problems))
     for problem, one in zip(problems, axes, strict=True):
         kinds[kind](comparison, problem, colours, one)
-        one.set_title(problem, fontsize=10)
+        one.set_title(plain(problem), fontsize=10)
         tidy(one)
     if kind == "time":
         _time_legend(comparison, axes, beside=ax is None)
@@ -85,7 +86,7 @@ def _plot_time(comparison: Comparison, problem: str, colours: dict[str, str], ax
         else:  # labels from elsewhere: a level without a history
             value = min(r.objective for _, r in group)
             seen.append(np.array([value]))
-            ax.axhline(value, color=colour, linestyle=":", linewidth=1.8, label=solver)
+            ax.axhline(value, color=colour, linestyle=":", linewidth=1.8, label=plain(solver))
     bound_line(ax, bounds)
     time_and_objective(ax, np.concatenate(seen))
 
@@ -103,8 +104,8 @@ def _median_curve(ax: Any, curves: list[tuple[Floats, Floats]], solver: str,
     values = np.array([np.append(np.inf, v)[np.searchsorted(t, grid, side="right")]
                        for t, v in curves])
     middle = np.sort(values, axis=0)[len(curves) // 2]
-    ax.plot(grid, middle, color=colour, linewidth=2.2, label=solver, drawstyle="steps-post",
-            zorder=3)
+    ax.plot(grid, middle, color=colour, linewidth=2.2, label=plain(solver),
+            drawstyle="steps-post", zorder=3)
     ax.plot(grid[-1:], middle[-1:], "o", color=colour, markersize=5, zorder=3)
     for t, v in curves if len(curves) > 1 else []:
         ax.step(t, v, where="post", color=colour, linewidth=0.7, alpha=0.7)
@@ -150,7 +151,8 @@ def _plot_box(comparison: Comparison, problem: str, colours: dict[str, str], ax:
         ax.legend(fontsize=8)
     objective_axis(ax, np.concatenate([*groups, np.array(bounds)]))
     long = max(map(len, runs)) * len(runs) > 60
-    ax.set_xticks(places, list(runs), rotation=25 if long else 0, ha="right" if long else "center")
+    ax.set_xticks(places, [plain(solver) for solver in runs], rotation=25 if long else 0,
+                  ha="right" if long else "center")
 
 
 def _plot_profile(comparison: Comparison, colours: dict[str, str], ax: Any) -> None:
@@ -172,7 +174,7 @@ def _plot_profile(comparison: Comparison, colours: dict[str, str], ax: Any) -> N
         r = r[np.isfinite(r)]
         x = np.concatenate([[1.0], r, [top]])
         y = np.concatenate([[0.0], np.arange(1, r.size + 1), [r.size]]) / max(1, len(instances))
-        ax.step(x, y, where="post", color=colour, linewidth=2, label=solver)
+        ax.step(x, y, where="post", color=colour, linewidth=2, label=plain(solver))
     ax.set_xscale("log")
     ax.set_xlim(1.0, max(top, 2.0))
     ax.set_ylim(-0.02, 1.02)

@@ -19,10 +19,10 @@ from mmcopt.comparing.table import COLUMNS, Comparison
 from mmcopt.errors import MMCError, ParameterError
 from mmcopt.modeling.result import Result
 from mmcopt.plot.comparisons import plot_comparison
-from mmcopt.plot.results import draw, plot_history
+from mmcopt.plot.results import IN_BLOCKS, draw, plot_history
 from mmcopt.plot.style import pyplot
 from mmcopt.tables import html_table
-from mmcopt.types import Path
+from mmcopt.types import Path, RowBlocks
 
 PACKAGES = ("mmcopt", "numpy", "scipy", "scikit-learn", "numba", "cvxpy")
 LADDER = ("level", "seconds", "lower", "upper")
@@ -61,6 +61,8 @@ def write_result(result: Result, path: Path) -> None:
         ("Clusters", lambda: draw(result, "clusters", None)),
         ("Objective against time", lambda: plot_history(result)),
         ("Bounds", lambda: draw(result, "ladder", None))) if (picture := _drawn(make))]
+    if isinstance(getattr(result.formulation, "X", None), RowBlocks):
+        parts.append(("Clusters", f"<p>{_text(IN_BLOCKS.capitalize())}</p>"))
     if result.ladder:
         rungs = [{column: getattr(rung, column) for column in LADDER} for rung in result.ladder]
         parts.append(("What was known when", html_table(rungs, LADDER)))
@@ -129,7 +131,7 @@ def _made_by(lines: Sequence[str]) -> str:
 
 
 def _drawn(make: Callable[[], Any]) -> str:
-    """A picture as SVG; nothing where there is nothing to draw."""
+    """A picture as SVG, or a sentence where drawing failed; nothing where there is nothing."""
     plt = pyplot()
     before = set(plt.get_fignums())
     try:
@@ -138,11 +140,15 @@ def _drawn(make: Callable[[], Any]) -> str:
         if not new:
             return ""
         file = io.StringIO()
-        new[-1].savefig(file, format="svg", bbox_inches="tight")
+        new[-1].savefig(file, format="svg", bbox_inches="tight", dpi=150)
         text = file.getvalue()
         return text[text.index("<svg"):]
     except MMCError:  # a comparison without a run, labels without a picture
         return ""
+    except Exception as e:  # whatever matplotlib may meet: the rest of the page does not hang on it
+        words = " ".join(str(e).split())[:200]
+        kind = type(e).__name__
+        return f"<p>This picture could not be drawn ({_text(kind)}: {_text(words)}).</p>"
     finally:
         for number in set(plt.get_fignums()) - before:
             plt.close(number)

@@ -21,13 +21,18 @@ from mmcopt.plot.style import (
     axes_for,
     bound_line,
     curve,
+    plain,
     plain_ticks,
     pyplot,
     tidy,
     time_and_objective,
 )
+from mmcopt.types import RowBlocks
 
+IN_BLOCKS = ("the rows come in blocks and are not drawn, for that would read all into memory; "
+             "a problem on some of the rows can be drawn.")
 KERNEL_LIMIT = 3000  # samples up to which the kernel matrix is decomposed for a picture
+MANY = 5000  # samples beyond which a page or a PDF holds their pixels, not each of them
 SHORT = 20  # leaves up to which a tree is drawn
 
 
@@ -66,7 +71,8 @@ def plot_result(result: Result, ax: Any = None) -> Any:
         own = labels == value
         ax.scatter(*points[own].T, s=size, c=PALETTE[i % len(PALETTE)],
                    marker=MARKERS[i % len(MARKERS)], linewidths=0.4, edgecolors="white", alpha=0.85,
-                   label=f"{_called(result, value)} ({int(own.sum())})")
+                   rasterized=len(points) > MANY,
+                   label=f"{plain(_called(result, value))} ({int(own.sum())})")
     ax.set_xlabel(names[0])
     ax.set_ylabel(names[1])
     ax.set_title(_title(result), fontsize=10)
@@ -76,7 +82,7 @@ def plot_result(result: Result, ax: Any = None) -> Any:
 
 
 def _title(result: Result) -> str:
-    head = f"{result.solver} on {type(result.formulation).__name__}"
+    head = f"{plain(result.solver)} on {type(result.formulation).__name__}"
     if not result.feasible:
         end = f"violation {result.violation:g}, so no gap"
     elif result.lower_bound is None:
@@ -89,6 +95,8 @@ def _title(result: Result) -> str:
 def _plane(f: Any) -> tuple[Floats, tuple[str, str]]:
     """Return two coordinates of each sample, and what to call them."""
     X, fitted, kernel = (getattr(f, name, None) for name in ("X", "fitted", "kernel"))
+    if isinstance(X, RowBlocks):
+        raise DataError(f"plot: {IN_BLOCKS}")
     given = kernel is not None and kernel.reads_matrix
     if X is not None and not given and not is_sparse(X) and X.shape[1] == 2:
         return np.asarray(X, dtype=np.float64), ("feature 1", "feature 2")

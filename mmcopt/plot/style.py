@@ -22,6 +22,12 @@ GREY = "#666666"
 WIDE = 20.0  # ratio of largest to smallest objective from which its axis is logarithmic
 
 
+def plain(name: object) -> str:
+    """A name for matplotlib: a dollar begins no formula, and _ hides no line of a legend."""
+    text = str(name).replace("$", r"\$")
+    return f" {text}" if text.startswith("_") else text
+
+
 def pyplot() -> Any:
     """Import matplotlib, or say how to get it."""
     try:

@@ -538,3 +538,19 @@ def test_pages_of_solve_and_compare(capsys, tmp_path):
         page.unlink()
     assert main(["solve", "gaussians:n=20", "--html", str(tmp_path / "page.pdf")]) == 2
     assert ".html" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_a_picture_that_cannot_be_drawn_costs_no_answer(run, tmp_path, options):
+    (tmp_path / "g.mc").write_text("4 3\n1 2 1\n2 3 1\n3 4 1\n")
+    code, out, err = run("solve", str(tmp_path / "g.mc"), "--formulation", "MaxCut", "--solver",
+                         "BruteForce", "--plot", str(tmp_path / "p.png"),
+                         "--html", str(tmp_path / "p.html"), *options)
+    assert code == 2 and "objective" in out and err.count("mmcopt: ") == 1
+    assert "no picture in" in err and "has no data that could be drawn" in err
+    assert (tmp_path / "p.html").exists() and not (tmp_path / "p.png").exists()
+
+
+def test_help_names_all_families(run):
+    _, out, _ = run("solve", "--help")
+    assert "KernelKMeans, DiscriminativeKMeans, CPM3C" in " ".join(out.split())

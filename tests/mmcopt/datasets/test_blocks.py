@@ -7,7 +7,7 @@ import pytest
 
 from mmcopt import datasets
 from mmcopt.datasets.blocks import as_blocks
-from mmcopt.errors import DataError, ParameterError
+from mmcopt.errors import DataError, MMCError, MMCWarning, ParameterError
 from mmcopt.formulations import KernelKMeans, LeastSquares
 
 ROWS = np.random.default_rng(0).standard_normal((23, 3)).round(6)
@@ -116,7 +116,76 @@ def test_an_array_of_dask_is_cut_as_it_is(tmp_path):
         as_blocks(unknown[unknown[:, 0] > 0], "CPM3C")
 
 
+@pytest.mark.as_given
+@pytest.mark.filterwarnings("ignore:.*names the rows")
+@pytest.mark.parametrize("text", [
+    "x,y\n.5,1.5\n1.25,2.5\n",  # a coordinate called y
+    "id,a,b,class\n1,5,2,x\n2,3,4,y\n", "id,a\n1,5\n1,3\n", "label,y,b\n0,1.5,2\n1,2.5,4\n",
+    ",a,b\n0,5,2\n1,3,4\n", ",f,target\n0,1,no\n1,2,yes\n",  # as pandas writes it
+    "\n1,2\n3,4\n", "# made by x\n1,2\n3,4\n", "\n# a; b\n\na,b\n\n1,2\n,\n3,4\n",
+    "# a,b\n1,2\n3,4\n", "\ufeff1,2\n3,4\n", "\ufeffa\tb\n1\t2\n3\t4\n", "y\n1\n2\n",
+    "a;b\n1,5;2\n3;?\n", '"a","b"\n"1","2"\n3,4\n', "a,class\n1,\"x, y\"\n2,z\n",
+])
+def test_columns_of_text_are_those_that_load_takes(tmp_path, text):
+    path = tmp_path / "x.csv"
+    path.write_text(text, encoding="utf-8")
+    X = datasets.blocks(path, chunk=1)
+    expected, _ = datasets.load(path)
+    np.testing.assert_array_equal(np.asarray(X), expected)
+    assert X.shape == expected.shape and len(X.starts) == 1 + len(expected)
+
+
+def test_a_column_that_names_the_rows_is_left_out_with_a_warning(tmp_path):
+    (tmp_path / "x.csv").write_text("id,a\nu,5\nv,3\n")
+    with pytest.warns(MMCWarning, match="x.csv: column 'id' names the rows and is left out"):
+        assert datasets.blocks(tmp_path / "x.csv").shape == (2, 1)
+
+
+def test_a_relative_path_holds_when_the_folder_changes(tmp_path, monkeypatch):
+    write_npy(tmp_path), write_csv(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    given = [datasets.blocks(name, chunk=5) for name in ("x.npy", "x.csv")]
+    monkeypatch.chdir("/")
+    for X in given:
+        assert np.asarray(X).shape == ROWS.shape
+
+
 # ---------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize(("name", "data", "says"), [
+    ("x.csv", b"a,b\n1,2\n1,2,3\n", "line 3 has 3 cells where the first has 2"),
+    ("x.csv", b"a,b\n1,2,3\n4,5,6\n", "line 2 has 3 cells where the first has 2"),
+    ("x.csv", b"a,b\n", "there are no rows"),
+    ("x.csv", b"# a\n", "the file is empty"),
+    ("x.csv", b"\xe9,b\n1,2\n", "line 1 is not text in UTF-8"),
+    ("x.csv", b"a,class\n1,\xe9\n", "line 2 is not text in UTF-8"),
+    ("x.csv", b"a,b\r1,2\r", "not a table in text"),
+    ("x.svm", b"# note\n1 1:2\nsetosa 1:1\n", "not a LIBSVM file: line 3 is 'setosa 1:1'"),
+    ("x.svm", b"1 1:abc\n", "line 1 is '1 1:abc'"),
+    ("x.svm", b"1 1:2\n1 3:1 1:2\n", "line 2 is '1 3:1 1:2' .*rising indices"),
+    ("x.svm", b"1 -1:1 2:2\n", "line 1 is '1 -1:1 2:2'"),
+    ("x.svm", b"1 1:1 99999999999999999999999:2\n", "line 1 is '1 1:1 9999"),
+    ("x.npy", b"\x93NUMPY\x01\x00\x10\x00" + b"{" * 15 + b"\n", "not a .npy file"),
+])
+def test_text_that_cannot_be_read_is_said_with_its_line(tmp_path, name, data, says):
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(DataError, match=f"{name}: .*{says}|{says}"):
+        datasets.blocks(tmp_path / name)
+
+
+def test_a_feature_of_a_huge_number_is_refused(tmp_path):
+    (tmp_path / "x.svm").write_text("1 1:1 99999999999999:2\n")
+    with pytest.raises(MMCError, match="99999999999999"):
+        datasets.blocks(tmp_path / "x.svm")
+
+
+def test_a_header_that_claims_more_than_the_file_holds_is_refused(tmp_path):
+    np.save(tmp_path / "x.npy", ROWS)
+    raw = (tmp_path / "x.npy").read_bytes()
+    (tmp_path / "x.npy").write_bytes(raw[:-8])
+    with pytest.raises(DataError, match="shorter than its shape"):
+        datasets.blocks(tmp_path / "x.npy")
 
 
 @pytest.mark.parametrize(("name", "write", "says"), [

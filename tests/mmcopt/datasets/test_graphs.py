@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import issparse
 
 import mmcopt as mm
-from mmcopt.errors import DataError
+from mmcopt.errors import DataError, ResourceError
 from mmcopt.formulations import QUBO, MaxCut
 
 pytestmark = pytest.mark.as_given  # whole numbers stay whole
@@ -62,6 +62,7 @@ def test_one_of_several_instances(tmp_path):
     ("2 1\n0 1 1\n", "line 2 must be 'i j value'"),
     ("2 1\n1 2 x\n", "line 2 must be 'i j value'.*got '1 2 x'"),
     ("2 1\n1 2 nan\n", "line 2 must be 'i j value'"),
+    ("2 1\n1 99999999999999999999 1\n", "line 2 must be 'i j value', i and j nodes from 1 to 2"),
     ("2 1\n1\n", "line 2 must be 'i j value'"),
     ("2 2\n1 2 3\n2 1 4\n", "the entry 1 2 is there 2 times; add its values up"),
 ])
@@ -115,7 +116,17 @@ def test_a_ring_of_spins_is_whole_and_falls_with_the_distance():
     assert near > 1000 * far and abs(W[0, 59]) > 1000
 
 
+def test_what_memory_cannot_hold_is_refused(tmp_path):
+    huge = written(tmp_path, "huge.mc", "1000000000000 0\n")
+    for name, words in ((huge, "huge.mc: a matrix of 1000000000000 nodes needs 14.6 TiB"),
+                        ("g05:n=1000000", "a matrix of 1000000 nodes needs 21.8 TiB")):
+        with pytest.raises(ResourceError, match=words):
+            mm.datasets.load(name)
+
+
 def test_options_of_generators_are_checked():
+    with pytest.raises(DataError, match="pairs must be a whole number, at least 0 and at most 90"):
+        mm.datasets.load("bqp:pairs=1e19")
     with pytest.raises(DataError, match="density must be a number, at least 0 and at most 1"):
         mm.datasets.load("g05:density=2")
     with pytest.raises(DataError, match="there is no option 'pairs' here"):
