@@ -112,7 +112,7 @@ def opening(path: pathlib.Path, lines: Iterable[str]) -> Opening:
     row = next(reader)
     before, skip = at, at + reader.line_num
     other = max(",;\t", key=note[1].count)
-    named = next(split_rows([note[1]], other), [])
+    named: list[str] = next(split_rows([note[1]], other), [])
     if len(named) > 1 and len(named) == len(next(split_rows([line], other))) \
             and _is_heading(named, other != ","):
         delimiter, row, skip = other, named, note[0] + 1
