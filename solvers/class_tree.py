@@ -152,6 +152,6 @@ class ClassTree(MarginTree):
         node.u[:] = -share
         labels = np.log2(node.left[single]).astype(np.int64)
         node.u[each[single], labels] = share[single].sum(axis=1)
-        lowered(node.K, state.g, node.level)
+        lowered(node.K, state.toll * state.g, node.level)
         self._rescored(node)
         return node

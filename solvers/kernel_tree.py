@@ -8,12 +8,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mmcopt.bounds.margin_metric import sample_rows
+from mmcopt.bounds.kernel_tree import most_weight
+from mmcopt.bounds.margin_metric import MarginMetric, sample_rows
+from mmcopt.bounds.weight_lift import psi
 from mmcopt.capabilities import Capability, CutRisk, KernelMargin
 from mmcopt.checks import hyper, real
 from mmcopt.solvers.margin_tree import LARGEST, MarginTree, Tree, planted
 from mmcopt.types import Floats
 
+# Of the g of the root: how far its barrier falls, by what factor, and steps at each weight.
+LEAST_BARRIER, LIGHTER, CENTRINGS = 1e-4, 0.2, 20
 LEAST_P = 1.1  # below, the norm of the squares of kernels is too near to their maximum to climb
 
 
@@ -21,10 +25,10 @@ LEAST_P = 1.1  # below, the norm of the squares of kernels is too near to their 
 class KernelTree(MarginTree):
     """Prove that labels of two classes have the largest margin in several kernels at once.
 
-    As `MarginTree`, with the machine on the labelled samples alone as the bound of a node (no g),
-    its dual minimised over the weights of the kernels: see `mmcopt.bounds.kernel_tree`. Nodes are
-    many where C is small. Weights of |s|_p <= 1 with p of 1.1 and more, or p = 1, where the norm is
-    a maximum, and sweeps at fixed weights of the kernels go by turns with moves of these.
+    As `MarginTree`, with an S of each kernel, all of the same g, and the dual of a node minimised
+    over the weights of the kernels: see `mmcopt.bounds.kernel_tree`. Weights of |s|_p <= 1 with p
+    of 1.1 and more, or p = 1, where the norm is a maximum, and sweeps at fixed weights of the
+    kernels go by turns with moves of these.
 
     Examples
     --------
@@ -58,9 +62,16 @@ class KernelTree(MarginTree):
 
     def root(self, f: Any, rng: np.random.Generator, duals: Any = None) -> Tree:
         margin = f.offer(KernelMargin)
-        rows = [sample_rows(part) for part in margin.parts]
-        return planted(rows, margin.beta / 4.0, np.zeros(len(rows[0])),
-                       math.inf if margin.p == 1.0 else margin.p / (margin.p - 1.0), margin.scale)
+        rows, c = [sample_rows(part) for part in margin.parts], margin.beta / 4.0
+        spread = most_weight(len(rows), margin.p)
+        if duals is not None:
+            g = np.array(duals["g"], dtype=np.float64)
+        else:
+            g = self.share * common_g(rows, c, spread)
+            while not all(MarginMetric(X, c, spread * g).definite for X in rows):
+                g = 0.5 * g
+        return planted(rows, c, g, math.inf if margin.p == 1.0 else margin.p / (margin.p - 1.0),
+                       margin.scale, spread=spread)
 
     def scores(self, f: Any, point: Any) -> Floats:
         risk = f.offer(CutRisk)
@@ -73,3 +84,59 @@ class KernelTree(MarginTree):
                           for s, part in zip(tree.weight, margin.parts, strict=True)])
         W = np.concatenate([half, -half])
         return risk.point(W, np.argmax(risk.features.scores(W), axis=1))
+
+
+def common_g(rows: list[Floats], c: float, spread: float) -> Floats:
+    """About the g of largest mean psi for which the S of all kernels are positive definite.
+
+    Newton's method on mean psi plus a barrier of falling weight: log det of every S, and log g.
+    """
+    n = len(rows[0])
+    toll, ones = spread / n, np.ones(n)
+    g = 0.5 * c / toll / max(float(np.linalg.norm(X, 2)) ** 2 for X in rows) * ones
+    weight = float(psi(g).mean()) / sum(X.shape[1] for X in rows)
+    least = LEAST_BARRIER * weight
+    value = _barred(rows, c, toll, g, weight)
+    while weight > least:
+        for _ in range(CENTRINGS):
+            step, rise = _newton(rows, c, toll, g, weight)
+            length = min(1.0, 0.99 / max(float(np.max(-step / g)), 1e-300))
+            while length > 1e-8 and not (new := _barred(rows, c, toll, g + length * step, weight)) \
+                    > value:
+                length *= 0.5
+            if length <= 1e-8:
+                break
+            g, value = g + length * step, new
+            if rise < weight:
+                break
+        weight *= LIGHTER
+        value = _barred(rows, c, toll, g, weight)
+    return g
+
+
+def _barred(rows: list[Floats], c: float, toll: float, g: Floats, weight: float) -> float:
+    """Mean psi with its barrier."""
+    total = float(np.log(g).sum())
+    for X in rows:
+        try:
+            L = np.linalg.cholesky(c * np.eye(X.shape[1]) - X.T @ (toll * g[:, None] * X))
+        except np.linalg.LinAlgError:
+            return -math.inf
+        total += 2.0 * float(np.log(np.diagonal(L)).sum())
+    return float(psi(g).mean()) + weight * total
+
+
+def _newton(rows: list[Floats], c: float, toll: float, g: Floats,
+            weight: float) -> tuple[Floats, float]:
+    """The step from g, and what it promises."""
+    n = len(g)
+    curved = g > 0.5
+    slope = np.where(curved, 0.25 / g**2, 1.0) / n + weight / g
+    H = np.diag(np.where(curved, 0.5 / g**3, 0.0) / n + weight / g**2)
+    for X in rows:
+        S = c * np.eye(X.shape[1]) - X.T @ (toll * g[:, None] * X)
+        K = toll * (X @ np.linalg.solve(S, X.T))
+        slope -= weight * np.diagonal(K)
+        H += weight * K * K.T
+    step = np.linalg.solve(H, slope)
+    return step, float(slope @ step)

@@ -11,6 +11,7 @@ import numpy as np
 
 from mmcopt.bounds.margin_metric import MarginMetric, sample_rows
 from mmcopt.bounds.margin_tree import margin_proof
+from mmcopt.bounds.multi_kernel_lift import norm
 from mmcopt.bounds.weight_lift import margin_lift
 from mmcopt.capabilities import Capability, LiftedMargin, MarginRisk
 from mmcopt.checks import hyper, integer, real, require_memory
@@ -39,6 +40,7 @@ class Tree:
     rows: list[Floats]
     scale: float  # of the objective
     power: float  # of the norm of the squares of several kernels
+    toll: float  # what a g of 1 takes from S, times x x'
     g: Floats  # of the root
     K: Floats  # (M, n, n): X S^-1 X' there
     plain: Floats  # (M, n, n): X X' / c
@@ -85,7 +87,7 @@ class Tree:
         n, M = self.n, len(K)
         weight = np.full(M, 1.0 / M if math.isinf(self.power) else 1.0)
         return Node(np.zeros(n), np.zeros(n), np.full(n, level), np.zeros((M, n)), K, np.zeros(M),
-                    weight, self.g, np.empty(max(n, M)), most)
+                    weight, self.g, np.empty(max(n, M)), np.empty((3, M)), self.toll, most)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,7 +258,9 @@ class MarginTree(Solver):
         node.t[:] = 0.5 * (state.plain @ node.u)  # without the rounding of so many changes
         margin = np.abs(node.weight @ node.t)
         loss = float(np.maximum(1.0 - margin, 0.0).mean())
-        first = 0.5 * float(node.weight @ (node.t @ node.u))
+        squares = np.maximum(0.5 * (node.t @ node.u), 0.0)
+        # c |w|^2 at the best weights of kernels for this w, should its own be less than that.
+        first = norm(node.weight * np.sqrt(squares), 2.0 / (2.0 - 1.0 / state.power)) ** 2
         value, s = first + loss, 1.0
         if 0.0 < loss and margin.min() > 0.5:  # where no margin is violated but by rounding
             s = BEYOND / float(margin.min())
@@ -295,14 +299,14 @@ class MarginTree(Solver):
     def _restored(self, state: Tree, q: int) -> Any:
         """The node of a dual point that was written down; without one, the root."""
         book, n = state.book, state.n
-        node = state.node(state.K.copy() if len(state.K) == 1 else state.K, float(LEVELS), math.inf)
-        if not state.g.any():
-            node.level[:] = 0.0
+        lifted = bool(state.g.any())
+        node = state.node(state.K.copy() if lifted else state.K, LEVELS * float(lifted), math.inf)
         if q < 0:
             return node
         node.y[:], node.level[:] = book.label[q], book.level[q]
         node.u[:] = book.share[q] / np.float64(n)
-        lowered(node.K[0], state.g, node.level)
+        for K in node.K:
+            lowered(K, state.toll * state.g, node.level)
         node.t[:] = 0.5 * (node.K @ node.u)
         node.square[:] = 0.5 * (node.t @ node.u)
         return node
@@ -323,13 +327,13 @@ class MarginTree(Solver):
         return bool(room(state.book, state.n))
 
 
-def lowered(K: Floats, g: Floats, level: Floats) -> None:
-    """K at lower levels, in place."""
+def lowered(K: Floats, eta: Floats, level: Floats) -> None:
+    """K at lower levels of what the root takes from S, times x x', in place."""
     from scipy.linalg import cho_factor, cho_solve
 
-    low = np.flatnonzero((level < LEVELS) & (g > 0.0))
+    low = np.flatnonzero((level < LEVELS) & (eta > 0.0))
     if len(low):
-        root = np.sqrt(g[low] * (1.0 - level[low] / LEVELS) / len(g))
+        root = np.sqrt(eta[low] * (1.0 - level[low] / LEVELS))
         half = K[low] * root[:, None]
         middle = half[:, low] * root
         middle[np.diag_indices(len(low))] += 1.0
@@ -337,24 +341,31 @@ def lowered(K: Floats, g: Floats, level: Floats) -> None:
 
 
 def planted(rows: list[Floats], c: float, g: Floats, power: float, scale: float,
-            k: int = 2) -> Tree:
-    """A tree of its root, with the label of the longest sample, which costs no generality."""
+            k: int = 2, spread: float = 1.0) -> Tree:
+    """A tree of its root, with the label of the longest sample, which costs no generality.
+
+    The g take ``spread`` times what they do for one kernel.
+    """
     n, M = len(g), len(rows)
     plain = np.stack([X @ X.T / c for X in rows])
-    K = plain
-    if M == 1:
-        X = rows[0]
-        S = c * np.eye(X.shape[1]) - X.T @ (g[:, None] * X) / n
-        K = X @ np.linalg.solve(S, X.T)
-        K = ((K + K.T) / 2)[None]
+    toll = spread / n
+    K = np.stack([_metric(X, c, toll * g) for X in rows]) if g.any() else plain
     book = _book(n, 1000, k)
     book.parent[0], book.sign[0] = -1, 1 if k == 2 else 0
     book.sample[0] = int(np.argmax(np.einsum("mii->i", plain)))
     book.born[0], book.closed[0], book.last[0], book.waits[0] = -1, -1, -1, 1
     book.count[0] = 1
-    u, stack = (np.zeros(n), _stack(n, M)) if k == 2 else (np.zeros((n, k)), _class_stack(n, k))
-    return Tree(rows, scale, power, g, K, plain, book, stack, math.inf, u, np.ones(M), [(0.0, 0)],
-                k)
+    u, stack = (np.zeros(n), _stack(n, M, bool(g.any()))) if k == 2 \
+        else (np.zeros((n, k)), _class_stack(n, k))
+    return Tree(rows, scale, power, toll, g, K, plain, book, stack, math.inf, u, np.ones(M),
+                [(0.0, 0)], k)
+
+
+def _metric(X: Floats, c: float, eta: Floats) -> Floats:
+    """X S^-1 X' where S is c I less what the g take."""
+    S = c * np.eye(X.shape[1]) - X.T @ (eta[:, None] * X)
+    K = X @ np.linalg.solve(S, X.T)
+    return np.asarray((K + K.T) / 2)
 
 
 def _regrown(tree: Tree, proof: Any, duals: dict[str, Any]) -> Tree:
@@ -396,14 +407,14 @@ def _book(n: int, states: int, k: int, old: Any = None) -> Any:
     return made
 
 
-def _stack(n: int, kernels: int) -> Any:
+def _stack(n: int, kernels: int, lifted: bool) -> Any:
     from mmcopt.compiled.margin_tree import Stack
 
-    size = n if kernels == 1 else 0  # the K of several stay as they are
-    depth = max(1, min(DEPTH, n, STACKED // (8 * n * (size + 4 + kernels))))
+    size = n if lifted else 0  # without g all K stay as they are
+    depth = max(1, min(DEPTH, n, STACKED // (8 * n * (kernels * (size + 1) + 4))))
     y, u, level = (np.empty((depth, n)) for _ in range(3))
     return Stack(np.zeros(depth, np.int64), y, u, level, np.empty((depth, kernels, n)),
-                 np.empty((depth, n, size)))
+                 np.empty((depth, kernels, n, size)))
 
 
 def _class_stack(n: int, k: int) -> Any:

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from mmcopt.bounds.class_tree import ClassTree, labels_of
-from mmcopt.bounds.lifted_proof import LiftedProof
+from mmcopt.bounds.lifted_proof import LiftedProof, hinge_margin
 from mmcopt.bounds.weight_lift import psi
 from mmcopt.capabilities import MarginRisk
 from mmcopt.linalg import UNIT
@@ -38,8 +38,10 @@ from mmcopt.types import Floats
 class ClassProof(LiftedProof[ClassTree]):
     """A certificate over a problem of k classes."""
 
-    def _grown(self, risk: MarginRisk, duals: dict[str, Any]) -> ClassTree:
-        return ClassTree(duals, risk.features.n, risk.k)
+    def __init__(self, risk: MarginRisk | None, duals: dict[str, Any]) -> None:
+        risk = hinge_margin(risk)
+        super().__init__(ClassTree(duals, risk.features.n, risk.k), [risk.features],
+                         risk.beta * (risk.k - 1) / (2 * risk.k), duals)
 
     def _batch(self, states: Any, row: Any, leaves: Any, wanted: Any) -> Floats:
         tree, n = self.tree, self.tree.n
@@ -47,7 +49,7 @@ class ClassProof(LiftedProof[ClassTree]):
         total = share.sum(axis=2)  # (B, n)
         classes = np.arange(tree.k)
         u = np.where(labels_of(tree.at[states])[:, :, None] == classes, total[:, :, None], -share)
-        g, found = self._at(states, np.ascontiguousarray(u.transpose(0, 2, 1)) / n, wanted)
+        g, [found] = self._at(states, np.ascontiguousarray(u.transpose(0, 2, 1)) / n, wanted)
         gain = psi(g).sum(axis=1) / n + np.minimum(total, 1.0).sum(axis=1) / n
         square = part * found.square.sum(axis=1)
         base = gain - square - 4 * (n + tree.k + 16) * UNIT * (gain + square)

@@ -1,7 +1,8 @@
-"""What trees of hinge problems of one kernel have in common: the g of the root, and parts of it."""
+"""What trees of hinge problems have in common: the g of the root, and parts of it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from mmcopt.bounds.label_tree import LabelTree, leaf_values
 from mmcopt.bounds.margin_metric import MarginMetric, Squares, sample_rows
 from mmcopt.capabilities import MarginRisk
+from mmcopt.kernels.features import Features
 from mmcopt.linalg import one_thread
 from mmcopt.margins import Hinge
 from mmcopt.tolerances import LEVELS
@@ -20,18 +22,15 @@ T = TypeVar("T", bound=LabelTree)
 class LiftedProof(Generic[T]):
     """A certificate over a problem: the tree, and the bounds of its nodes, recomputed.
 
-    ``S = c I - 1/n sum_i g_i x_i x_i'``, c = beta (k - 1) / (2k), is proved to be positive definite
-    for the g of the root. Each dual point has parts of these, so that it is so everywhere.
+    For the features of each kernel ``S = c I - spread/n sum_i g_i x_i x_i'`` is proved to be
+    positive definite for the g of the root. Each dual point has parts of these, so that it is so
+    everywhere.
     """
 
-    tree: T
-
-    def __init__(self, risk: MarginRisk | None, duals: dict[str, Any]) -> None:
-        if risk is None or type(risk.loss) is not Hinge:
-            raise ValueError("a tree of margins bounds hinge problems only, without an active "
-                             "balance or a floor on sizes")
-        n = risk.features.n
-        self.tree = tree = self._grown(risk, duals)
+    def __init__(self, tree: T, parts: Sequence[Features], c: float, duals: dict[str, Any],
+                 spread: float = 1.0) -> None:
+        n = parts[0].n
+        self.tree, self.spread = tree, spread
         self.root = np.asarray(duals["g"], dtype=np.float64)
         levels = np.asarray(duals["level"])
         if self.root.shape != (n,) or not (np.isfinite(self.root) & (self.root >= 0.0)).all():
@@ -45,22 +44,28 @@ class LiftedProof(Generic[T]):
                              "beside it a weight")
         self.levels = levels
         with one_thread:  # matrices are small
-            self.metric = MarginMetric(sample_rows(risk.features),
-                                       risk.beta * (risk.k - 1) / (2 * risk.k), self.root)
-            if not self.metric.definite:
+            self.metrics = [MarginMetric(sample_rows(part), c, spread * self.root)
+                            for part in parts]
+            if not all(metric.definite for metric in self.metrics):
                 raise ValueError("the tree proves nothing: S is not positive definite")
-            self.values = leaf_values(tree, self.metric.batch, self._batch)
+            batch = min(metric.batch for metric in self.metrics)
+            self.values = leaf_values(tree, batch, self._batch)
         self.bounds = tree.bounds(self.values)
-
-    def _grown(self, risk: MarginRisk, duals: dict[str, Any]) -> T:
-        """The tree, or a ValueError."""
-        raise NotImplementedError
 
     def _batch(self, states: Any, row: Any, leaves: Any, wanted: Any) -> Floats:
         """Bounds of some leaves; see `leaf_values`."""
         raise NotImplementedError
 
-    def _at(self, states: Any, weights: Floats, wanted: Any) -> tuple[Floats, Squares]:
-        """The g of dual points, and inner products there."""
+    def _at(self, states: Any, weights: Floats, wanted: Any) -> tuple[Floats, list[Squares]]:
+        """The g of dual points, and inner products there, of each kernel."""
         g = self.root * self.levels[states] / LEVELS
-        return g, self.metric.at(np.maximum(self.root - g, 0.0), weights, wanted)
+        drop = self.spread * np.maximum(self.root - g, 0.0)
+        return g, [metric.at(drop, weights, wanted) for metric in self.metrics]
+
+
+def hinge_margin(risk: MarginRisk | None) -> MarginRisk:
+    """A margin problem as a tree bounds it, or a ValueError."""
+    if risk is None or type(risk.loss) is not Hinge:
+        raise ValueError("a tree of margins bounds hinge problems only, without an active balance "
+                         "or a floor on sizes")
+    return risk

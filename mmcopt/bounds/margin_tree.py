@@ -26,7 +26,7 @@ import numpy as np
 
 from mmcopt.bounds.class_margin_tree import ClassProof
 from mmcopt.bounds.kernel_tree import KernelProof
-from mmcopt.bounds.lifted_proof import LiftedProof
+from mmcopt.bounds.lifted_proof import LiftedProof, hinge_margin
 from mmcopt.bounds.sign_tree import SignTree
 from mmcopt.bounds.weight_lift import psi
 from mmcopt.capabilities import KernelMargin, MarginRisk
@@ -37,15 +37,16 @@ from mmcopt.types import Floats
 class MarginProof(LiftedProof[SignTree]):
     """A certificate over a problem of two classes."""
 
-    def _grown(self, risk: MarginRisk, duals: dict[str, Any]) -> SignTree:
+    def __init__(self, risk: MarginRisk | None, duals: dict[str, Any]) -> None:
+        risk = hinge_margin(risk)
         if risk.k != 2:
             raise ValueError("a tree of signs bounds hinge problems of two classes only")
-        return SignTree(duals, risk.features.n)
+        super().__init__(SignTree(duals, risk.features.n), [risk.features], risk.beta / 4, duals)
 
     def _batch(self, states: Any, row: Any, leaves: Any, wanted: Any) -> Floats:
         tree, n = self.tree, self.tree.n
         share = tree.share[states]
-        g, found = self._at(states, share / n, wanted)
+        g, [found] = self._at(states, share / n, wanted)
         gain = psi(g).sum(axis=1) / n + np.minimum(np.abs(share), 1.0).sum(axis=1) / n
         base = gain - found.square - 4 * (n + 16) * UNIT * (gain + found.square)
         i, label = np.maximum(tree.added[leaves], 0), tree.label[leaves]

@@ -7,8 +7,9 @@ of them, and a level l_i of 0 to `TOP`. With ``g_i = l_i / TOP`` times that of t
 once u_i is not. All that is needed of the features are ``K = X S^-1 X'`` and ``t = K u / 2``, the
 scores of the w that is best at the node; a change of one g_i changes K by a matrix of rank one.
 
-The ``power`` of the norm of several kernels is None for one, for which the loops then are compiled
-without what several need. All get 64-bit numbers, so that none is compiled twice.
+Several kernels have an S, a K and scores each, and ``q'S^-1 q / 4`` is the norm of theirs, see
+`mmcopt.bounds.kernel_tree`. Its ``power`` is None for one kernel, for which the loops then are
+compiled without what several need. All get 64-bit numbers, so that none is compiled twice.
 
 `mmcopt.bounds.margin_tree` checks what is found here, and says why it is a proof.
 """
@@ -27,6 +28,8 @@ Power = Any  # float or None
 SWEEPS, SLOW = 30, 0.02  # of coordinate ascent at a node, and the share of what is missing to go on
 HALVINGS = 60  # at most, of the step to the best weight of a sample in several kernels
 STUBBORN, STILL = 20_000, 1e-15  # sweeps of a machine, and a relative gain that is rounding
+TURNS = 1000  # moves at most of weights of kernels
+LONGER, BEYOND = 2.0, 0.5  # than the last step at most; and the slope there, of that it began with
 QUICK, QUICKEST = 0.5, 50.0  # powers of the squares by which weights of kernels move
 LEAST_WEIGHT = 1e-12  # of a kernel, which could not come back from zero
 BALANCED = 1e-4  # of the target: what a branching sample should gain on its worse side
@@ -46,8 +49,10 @@ class Node(NamedTuple):
     K: F  # (M, n, n)
     square: F  # (M,) of q'S^-1 q / 4
     weight: F  # (M,) of the kernels
-    root: F  # the g of the root; 0 where there are several kernels
+    root: F  # the g of the root
     spare: F
+    line: F  # (3, M): of one sample, see `_along`
+    toll: float  # what a g of 1 takes from S, times x x': 1/n, or more of several kernels
     most: float  # of a weight: 1/n for machines, any in a tree, whose labels are those of w
 
 
@@ -159,21 +164,21 @@ def weigh(node: Node, power: Power) -> None:
 
 
 @loop
-def _reweigh(node: Node, quick: float) -> None:
+def _reweigh(node: Node, square: F, quick: float) -> None:
     """Weights of sum 1 that are nearer to the best, where the norm is the largest square.
 
     The best u for these weights has equal squares where weights are above 0, and none above them.
     """
     top, total = 0.0, 0.0
-    for m in range(len(node.square)):
-        top = max(top, node.square[m])
+    for m in range(len(square)):
+        top = max(top, square[m])
     if top <= 0.0:
         return
-    for m in range(len(node.square)):
-        share = max(node.square[m], 0.0) / top
+    for m in range(len(square)):
+        share = max(square[m], 0.0) / top
         node.weight[m] = max(node.weight[m] * share**quick, LEAST_WEIGHT)
         total += node.weight[m]
-    for m in range(len(node.square)):
+    for m in range(len(square)):
         node.weight[m] /= total
 
 
@@ -188,16 +193,15 @@ def score(node: Node, i: int) -> float:
 
 @loop
 def objective(node: Node, power: Power) -> float:
-    """The objective of the w of these scores: c |w|^2 is the norm plus the mean of g t^2."""
-    n, rest = len(node.u), 0.0
+    """The objective of the w of these scores: c |w|^2 is the squares plus ``toll`` g t^2."""
+    n, loss, lifted = len(node.u), 0.0, 0.0
     _squares(node)
     weigh(node, power)
     for i in range(n):
-        t = score(node, i)
-        rest += _g(node, i) * t * t + max(0.0, 1.0 - abs(t))
-    if power is not None and power == np.inf:
-        return _mean(node) + rest / n
-    return _norm(node.square, power) + rest / n
+        loss += max(0.0, 1.0 - abs(score(node, i)))
+        if node.level[i] > 0.0:
+            lifted += _g(node, i) * _lifted(node, i, 0.0)
+    return _mean(node) + node.toll * lifted + loss / n
 
 
 @loop
@@ -209,23 +213,35 @@ def _mean(node: Node) -> float:
     return total
 
 
+@loop
+def _lifted(node: Node, i: int, eta: float) -> float:
+    """The squared scores of a sample by those weights, once S gains eta x x' on one side of it."""
+    total = 0.0
+    for m in range(len(node.weight)):
+        total += node.weight[m] * node.t[m, i] ** 2 / (1.0 + eta * node.K[m, i, i])
+    return total
+
+
 # ---------------------------------------------------------------- changes of a dual point
 
 
 @sums
 def _set_level(node: Node, i: int, level: float) -> None:
-    """Lower a g, of the only kernel: S gains eta x_i x_i'."""
-    K, t, row, n = node.K[0], node.t[0], node.spare, len(node.u)
-    eta = node.root[i] * (node.level[i] - level) / TOP / n
+    """Lower a g: S gains eta x_i x_i'."""
+    row, n = node.spare, len(node.u)
+    eta = node.toll * node.root[i] * (node.level[i] - level) / TOP
     node.level[i] = level
-    f, ti = 1.0 + eta * K[i, i], t[i]
-    for r in range(n):
-        row[r] = K[i, r]
-    for r in range(n):
-        s = eta * row[r] / f
-        t[r] -= s * ti
-        for j in range(n):
-            K[r, j] -= s * row[j]
+    for m in range(len(node.square)):
+        K, t = node.K[m], node.t[m]
+        f, ti = 1.0 + eta * K[i, i], t[i]
+        node.square[m] -= eta * ti * ti / f
+        for r in range(n):
+            row[r] = K[i, r]
+        for r in range(n):
+            s = eta * row[r] / f
+            t[r] -= s * ti
+            for j in range(n):
+                K[r, j] -= s * row[j]
 
 
 @loop
@@ -243,47 +259,60 @@ def _best_weight(k: float, t: float, old: float, n: int, most: float) -> float:
 
 
 @loop
-def _moved(node: Node, power: Power, i: int, s: float, d: float) -> float:
-    """The norm after a change of the weight of a sample of label s by d; its squares in `spare`."""
+def _along(node: Node, i: int, s: float, eta: float) -> None:
+    """What the squares of several kernels are made of along the weight of a sample of label s.
+
+    The rows of ``line`` are the squares, their slopes, and four times their curvature's half, once
+    S has gained eta x x'.
+    """
+    for m in range(len(node.square)):
+        f = 1.0 + eta * node.K[m, i, i]
+        node.line[0, m] = node.square[m] - eta * node.t[m, i] ** 2 / f
+        node.line[1, m], node.line[2, m] = s * node.t[m, i] / f, node.K[m, i, i] / f
+
+
+@loop
+def _moved(node: Node, power: Power, d: float) -> float:
+    """The norm after a change by d along that line; its squares in `spare`."""
     M = len(node.square)
     for m in range(M):
-        node.spare[m] = node.square[m] + d * (s * node.t[m, i] + 0.25 * d * node.K[m, i, i])
+        node.spare[m] = node.line[0, m] + d * (node.line[1, m] + 0.25 * d * node.line[2, m])
     return _norm(node.spare[:M], power)
 
 
 @loop
-def _slope(node: Node, power: Power, i: int, s: float, d: float) -> float:
+def _slope(node: Node, power: Power, d: float) -> float:
     """The slope of that norm."""
-    total, slope = _moved(node, power, i, s, d), 0.0
+    total, slope = _moved(node, power, d), 0.0
     if total <= 0.0:
         return 0.0
     if power == np.inf:
         for m in range(len(node.square)):
             if node.spare[m] == total:
-                slope = max(slope, s * node.t[m, i] + 0.5 * d * node.K[m, i, i])
+                slope = max(slope, node.line[1, m] + 0.5 * d * node.line[2, m])
         return slope
     for m in range(len(node.square)):
         share = max(node.spare[m], 0.0) / total
         share = share if power == 2.0 else share ** (power - 1.0)
-        slope += share * (s * node.t[m, i] + 0.5 * d * node.K[m, i, i])
+        slope += share * (node.line[1, m] + 0.5 * d * node.line[2, m])
     return slope
 
 
 @loop
-def _crossing(node: Node, power: Power, i: int, s: float, old: float, low: float,
-              top: float, level: float) -> float:
+def _crossing(node: Node, power: Power, old: float, low: float, top: float,
+              level: float) -> float:
     """The weight between low and high, which is found, at which that slope comes to a level."""
     high = max(2.0 * low, top)
-    while _slope(node, power, i, s, high - old) < level and high < 1e6 * top:
+    while _slope(node, power, high - old) < level and high < 1e6 * top:
         low, high = high, 4.0 * high
     for _ in range(HALVINGS):
-        a = _slope(node, power, i, s, low - old) - level
-        b = _slope(node, power, i, s, high - old) - level
+        a = _slope(node, power, low - old) - level
+        b = _slope(node, power, high - old) - level
         if a >= 0.0:
             return low
         mid = low - a * (high - low) / (b - a) if b > a else 0.5 * (low + high)
         mid = min(max(mid, 0.98 * low + 0.02 * high), 0.02 * low + 0.98 * high)
-        c = _slope(node, power, i, s, mid - old) - level
+        c = _slope(node, power, mid - old) - level
         if abs(c) <= 1e-9:
             return mid
         if c < 0.0:
@@ -294,16 +323,16 @@ def _crossing(node: Node, power: Power, i: int, s: float, old: float, low: float
 
 
 @loop
-def _best_of_several(node: Node, power: Power, i: int, s: float, old: float) -> float:
-    """The best weight of a sample where there are several kernels."""
+def _best_of_several(node: Node, power: Power, old: float) -> float:
+    """The best weight of a sample along its line, where there are several kernels."""
     unit = 1.0 / len(node.u)
-    if _slope(node, power, i, s, -old) >= 1.0:
+    if _slope(node, power, -old) >= 1.0:
         return 0.0
-    if _slope(node, power, i, s, unit - old) >= 1.0:
-        return _crossing(node, power, i, s, old, 0.0, unit, 1.0)
-    if node.most <= unit or _slope(node, power, i, s, unit - old) >= 0.0:
+    if _slope(node, power, unit - old) >= 1.0:
+        return _crossing(node, power, old, 0.0, unit, 1.0)
+    if node.most <= unit or _slope(node, power, unit - old) >= 0.0:
         return unit
-    return min(_crossing(node, power, i, s, old, unit, unit, 0.0), node.most)
+    return min(_crossing(node, power, old, unit, unit, 0.0), node.most)
 
 
 @sums
@@ -337,12 +366,13 @@ def _move(node: Node, power: Power, i: int, s: float) -> float:
             return 0.0
         gain = min(new, unit) - min(old, unit) + (-d * t - 0.25 * d * d * k)
     else:
-        new = _best_of_several(node, power, i, s, old)
+        _along(node, i, s, 0.0)
+        new = _best_of_several(node, power, old)
         d = new - old
         if d == 0.0:
             return 0.0
         gain = min(new, unit) - min(old, unit) \
-            + (_norm(node.square, power) - _moved(node, power, i, s, d))
+            + (_norm(node.square, power) - _moved(node, power, d))
         if gain <= 0.0:
             return 0.0
     _shift(node, i, s * d)
@@ -390,7 +420,7 @@ def _climb(node: Node, target: float, sweeps: int, slow: float) -> float:
                 and ahead - bound <= slow * (target - bound):
             break
         quick = min(quick * 1.3, QUICKEST) if bound > before else max(0.5 * quick, QUICK)
-        _reweigh(node, quick)
+        _reweigh(node, node.square, quick)
     return bound
 
 
@@ -413,36 +443,65 @@ def _solve(node: Node, power: Power, tol: float) -> float:
 
 @loop
 def _solve_largest(node: Node, tol: float) -> float:
-    """The machine of all labels where the norm is the largest square."""
-    now, quick, before = objective(node, np.inf), QUICK, np.inf
-    for _ in range(STUBBORN):
-        for _ in range(20):
-            gain = _swept(node)
-            now = objective(node, np.inf)
-            if gain <= 0.1 * (now - value(node, np.inf)):
-                break
-        gap = now - value(node, np.inf)
-        if gap <= tol * now:
+    """The machine of all labels where the norm is the largest square.
+
+    As a function of the weights of the kernels its objective is convex, and the squares are minus
+    its slopes. A step is as long as the slopes at both ends of the last say; one that has gone far
+    beyond the minimum on its way is taken back.
+    """
+    M, now, quick = len(node.square), 0.0, QUICK
+    weight, square = node.line[0], node.line[1]
+    square[0] = -1.0  # nothing there yet
+    for _ in range(TURNS):
+        now = _held(node, tol)
+        if now - value(node, np.inf) <= tol * now:
             break
-        quick = min(quick * 1.3, QUICKEST) if gap < before else max(0.5 * quick, QUICK)
-        before = gap
-        _reweigh(node, quick)
+        fall, left = 0.0, 0.0  # of the objective along the last step, by the slopes at its ends
+        for m in range(M):
+            step = node.weight[m] - weight[m]
+            fall, left = fall + step * square[m], left + step * node.square[m]
+        back = square[0] >= 0.0 and left < -BEYOND * fall
+        if square[0] >= 0.0:
+            quick *= min(max(fall / (fall - left) if fall > left else LONGER, 0.1), LONGER)
+            quick = min(quick, QUICKEST)
+        if quick < STILL:
+            break
+        for m in range(M):
+            if back:
+                node.weight[m] = weight[m]
+            else:
+                weight[m], square[m] = node.weight[m], node.square[m]
+        _reweigh(node, square, quick)
+    return now
+
+
+@loop
+def _held(node: Node, tol: float) -> float:
+    """The machine of all labels at the weights of kernels as they are; its objective."""
+    now = np.inf
+    for _ in range(STUBBORN):
+        gain = _swept(node)
+        now = objective(node, np.inf)
+        uneven = _norm(node.square, np.inf) - _mean(node)  # what is left to the weights
+        if now - value(node, np.inf) - uneven <= 0.1 * tol * now or gain <= STILL * now:
+            break
     return now
 
 
 @loop
 def _gain(node: Node, power: Power, i: int, s: float) -> float:
     """What the bound gains when a sample without weight is fixed to s: its g to 0, its u best."""
-    n = len(node.u)
+    n, g = len(node.u), _g(node, i)
+    eta = node.toll * g
     if power is None:
-        k, t, g = node.K[0, i, i], node.t[0, i], _g(node, i)
-        eta = g / n
+        k, t = node.K[0, i, i], node.t[0, i]
         f = 1.0 + eta * k
         k, r = k / f, s * t / f
         z = _best_weight(k, r, 0.0, n, node.most)
         return eta * t * t / f - psi(g) / n + min(z, 1.0 / n) - z * r - 0.25 * z * z * k
-    z = _best_of_several(node, power, i, s, 0.0)
-    return min(z, 1.0 / n) + _norm(node.square, power) - _moved(node, power, i, s, z)
+    _along(node, i, s, eta)
+    z = _best_of_several(node, power, 0.0)
+    return min(z, 1.0 / n) - psi(g) / n + _norm(node.square, power) - _moved(node, power, z)
 
 
 @door
@@ -459,6 +518,7 @@ def fix(node: Node, power: Power, i: int, s: float) -> None:
 def _lower(node: Node, power: Power, least: float) -> bool:
     """Lower single g where the bound gains ``least`` or more; whether any was."""
     n, any_lower = len(node.u), False
+    weigh(node, power)
     for i in range(n):
         if node.level[i] == 0.0:
             continue
@@ -467,14 +527,14 @@ def _lower(node: Node, power: Power, least: float) -> bool:
                 fix(node, power, i, node.y[i])
                 any_lower = True
             continue
-        g, t, k = _g(node, i), node.t[0, i], node.K[0, i, i]
-        if t * t <= (1.0 if g <= 0.5 else 0.25 / (g * g)):  # the slope of psi
-            continue
+        g = _g(node, i)
+        if node.toll * n * _lifted(node, i, 0.0) <= (1.0 if g <= 0.5 else 0.25 / (g * g)):
+            continue  # the slope of psi
         best, at = least, -1.0
         for q in range(int(node.level[i])):
             new = node.root[i] * q / TOP
-            d = (g - new) / n
-            gain = d * t * t / (1.0 + d * k) - (psi(g) - psi(new)) / n
+            eta = node.toll * (g - new)
+            gain = eta * _lifted(node, i, eta) - (psi(g) - psi(new)) / n
             if gain > best:
                 best, at = gain, float(q)
         if at >= 0.0:
@@ -601,8 +661,8 @@ def _store(stack: Stack, depth: int, node: Node) -> None:
         stack.level[depth, i] = node.level[i]
         for m in range(len(node.square)):
             stack.t[depth, m, i] = node.t[m, i]
-        for j in range(stack.K.shape[2]):  # that of several kernels stays as it is
-            stack.K[depth, i, j] = node.K[0, i, j]
+            for j in range(stack.K.shape[3]):  # without g they stay as they are
+                stack.K[depth, m, i, j] = node.K[m, i, j]
 
 
 @loop
@@ -613,8 +673,8 @@ def _restore(stack: Stack, depth: int, node: Node) -> None:
         node.level[i] = stack.level[depth, i]
         for m in range(len(node.square)):
             node.t[m, i] = stack.t[depth, m, i]
-        for j in range(stack.K.shape[2]):
-            node.K[0, i, j] = stack.K[depth, i, j]
+            for j in range(stack.K.shape[3]):
+                node.K[m, i, j] = stack.K[depth, m, i, j]
 
 
 @door

@@ -5,17 +5,24 @@ import itertools
 
 import numpy as np
 import pytest
+from literal import solved
 from relaxed import parts
 from scipy.optimize import minimize_scalar
 
 import mmcopt as mm
 from mmcopt.bounds import proof_tree
+from mmcopt.bounds.kernel_tree import KernelProof, most_weight
+from mmcopt.bounds.margin_metric import sample_rows
 from mmcopt.bounds.margin_tree import tree_bound
+from mmcopt.bounds.weight_lift import psi
+from mmcopt.capabilities import KernelMargin
 from mmcopt.errors import IncompatibleError
 from mmcopt.formulations import CPM3C, MKC
 from mmcopt.kernels import Gaussian, Linear, Polynomial
 from mmcopt.modeling.result import Status
 from mmcopt.solvers import KernelTree
+from mmcopt.solvers.kernel_tree import common_g
+from mmcopt.tolerances import LEVELS
 
 pytestmark = pytest.mark.filterwarnings("ignore:MKC")
 DIGITS = mm.datasets.load("digits:3,8")[0]
@@ -148,9 +155,103 @@ def test_forged_trees_are_refused(proved):
 
 def test_weights_move_the_bound_and_none_above_the_optimum(proved):
     rng, duals = np.random.default_rng(0), proved.certificate.duals
-    for _ in range(5):
+    for _ in range(2):
         share = duals["share"] * rng.uniform(0.0, 2.0, duals["share"].shape)
         assert tree_bound(proved.formulation, {**duals, "share": share}) <= proved.objective
+
+
+def test_a_g_that_is_too_large_is_refused(proved):
+    duals = proved.certificate.duals
+    assert (duals["g"] > 0.0).all() and (duals["level"] > 0).any()
+    with pytest.raises(ValueError, match="S is not positive definite"):
+        tree_bound(proved.formulation, {**duals, "g": 1.1 * duals["g"]})
+    with pytest.raises(ValueError, match="no part of the root's g"):
+        tree_bound(proved.formulation, {**duals, "level": np.maximum(duals["level"], 1)})
+
+
+# ---------------------------------------------------------------- g of several kernels
+
+
+@pytest.mark.parametrize("p", [1.0, 1.5, 2.0, 4.0])
+def test_g_of_all_kernels_are_those_of_the_conic_program(p):
+    import cvxpy as cp
+
+    margin = MKC(DIGITS[:25], C=20.0, p=p).offer(KernelMargin)
+    rows, c = [sample_rows(part) for part in margin.parts], margin.beta / 4.0
+    spread = most_weight(len(rows), p)
+    g, a = cp.Variable(25, nonneg=True), cp.Variable(25)
+    # psi(g) is the most of a - a^2 / (4g) over 0 <= a <= 1.
+    fall = cp.sum([cp.quad_over_lin(a[i], 4 * g[i]) for i in range(25)])
+    rooms = [c * np.eye(X.shape[1]) - spread / 25 * (X.T @ cp.diag(g) @ X) >> 0 for X in rows]
+    program = cp.Problem(cp.Maximize((cp.sum(a) - fall) / 25), [*rooms, a >= 0, a <= 1])
+    value = solved(program)
+    ours = common_g(rows, c, spread)
+    assert psi(ours).mean() == pytest.approx(value, rel=1e-3)
+    assert psi(ours).mean() <= value * (1 + 1e-5)
+
+
+def certificate(g, share, level, tree):
+    """Duals as `KernelProof` reads them."""
+    return {"g": g, "share": share, "level": level,
+            **{name: np.array(values, dtype=np.int64) for name, values in tree.items()}}
+
+
+@pytest.mark.parametrize("p", [1.0, 1.3, 2.0])
+def test_a_leaf_is_worth_what_its_label_adds_to_a_dual_point(p):
+    rng = np.random.default_rng(3)
+    margin = MKC(DIGITS[:12], C=20.0, p=p).offer(KernelMargin)
+    g = 0.99 * common_g([sample_rows(part) for part in margin.parts], margin.beta / 4.0,
+                        most_weight(len(margin.parts), p))
+    left = {"parent": [-1, 0, 0], "sample": [0, 5, 5], "sign": [1, 1, -1], "born": [-1, 0, 0],
+            "closed": [-1] * 3, "last": [-1] * 3, "owner": [0], "implied": [], "which": []}
+    ended = {**left, "closed": [-1, 1, 2], "born": [-1] * 3, "owner": [0, 1, 2]}
+    for _ in range(4):
+        share, level = np.zeros((3, 12)), rng.integers(8, 17, (3, 12))
+        share[:, 0], level[:] = 3.0 * rng.random(), level[0]
+        level[:, 0] = 0
+        leaves = KernelProof(margin, certificate(g, share[:1], level[:1], left)).values
+        level[1:, 5] = 0
+
+        def ends(z, share=share, level=level):
+            share[1, 5], share[2, 5] = z, -z
+            return KernelProof(margin, certificate(g, share, level, ended)).values
+
+        own = KernelProof(margin, certificate(g, share[:1], level[:1], {
+            **left, "parent": [-1], "sample": [0], "sign": [1], "born": [-1], "closed": [0],
+            "last": [-1]})).values[0]
+        for leaf in range(2):
+            best = minimize_scalar(lambda z, leaf=leaf: -ends(z)[leaf], bounds=(1e-9, 3.0),
+                                   method="bounded", options={"xatol": 1e-7}).fun
+            assert leaves[leaf] == pytest.approx(max(-best, own), rel=1e-6)
+
+
+@pytest.mark.parametrize("p", [1.0, 1.3, 2.0])
+def test_points_of_the_labels_cost_no_less_than_any_dual_point_says(p):
+    """The inequality behind it all, at points and dual points drawn at random."""
+    rng = np.random.default_rng(8)
+    margin = MKC(DIGITS[:12], C=20.0, p=p).offer(KernelMargin)
+    rows, c, n = [sample_rows(part) for part in margin.parts], margin.beta / 4.0, 12
+    spread = most_weight(len(rows), p)
+    g = 0.99 * common_g(rows, c, spread)
+    alone = {"parent": [-1], "sample": [0], "sign": [1], "born": [-1], "closed": [0],
+             "last": [-1], "owner": [0], "implied": [], "which": []}
+    for draw in range(60):
+        s = rng.random(len(rows)) ** (1, 6)[draw % 2]
+        s /= (s**p).sum() ** (1 / p)
+        share = np.zeros((1, n), np.float32)
+        share[0, 0] = rng.random()
+        level = np.where(share == 0.0, rng.integers(0, 17, (1, n)), 0)
+        bound = KernelProof(margin, certificate(g, share, level, alone)).bounds[0]
+        lifted = np.where(share[0] == 0.0, g * level[0] / LEVELS, 0.0)
+        # About the least w of these weights for the bound itself, and others.
+        S = [c * np.eye(X.shape[1]) - spread / n * X.T @ (lifted[:, None] * X) for X in rows]
+        v = [np.linalg.solve(A, X[0]) * share[0, 0] / (2 * n) for A, X in zip(S, rows, strict=True)]
+        low = [np.linalg.eigh(A)[1][:, 0] for A in S]
+        v = [a + rng.normal() * b * 3.0 for a, b in zip(v, low, strict=True)]
+        t = sum(weight * X @ a for weight, X, a in zip(s, rows, v, strict=True))
+        cost = c * sum(weight * a @ a for weight, a in zip(s, v, strict=True)) \
+            + np.maximum(1.0 - np.abs(t), 0.0).mean()
+        assert bound <= margin.scale * cost * (1 + 1e-12)
 
 
 @pytest.mark.parametrize(("problem", "words"), [
