@@ -30,6 +30,7 @@ from mmcopt.solvers.memetic import Memetic
 from mmcopt.solvers.tree_nodes import nodes_of
 from mmcopt.solving import Progress, Proved, Run, Solver, out_of_time, run
 from mmcopt.solving.label_search import start_labels
+from mmcopt.solving.shared_work import side_by_side
 from mmcopt.solving.states import within
 from mmcopt.types import Ints
 
@@ -104,11 +105,39 @@ class _Tree:
     def prove(self, node: int, duals: Duals) -> None:
         """Book duals of a node; a parent whose children both have better ones needs none."""
         self.duals[node] = duals
-        above = self.parent[node]
-        if above >= 0:
-            first = self.children[above]
+        first = self.children.get(self.parent[node])
+        if first is not None:
+            above = self.parent[node]
             if self.duals[first] is not None and self.duals[first + 1] is not None:
                 self.duals[above] = None
+
+    def alone(self, node: int, bound: float) -> _Tree:
+        """A tree of the path to an open node and nothing else, with that node at work."""
+        chain = [node]
+        while chain[-1] > 0:
+            chain.append(self.parent[chain[-1]])
+        chain.reverse()
+        last = len(chain) - 1
+        starts = {last: self.starts[node]} if node in self.starts else {}
+        return _Tree(self.best, self.value, list(range(-1, last)), [self.pair[v] for v in chain],
+                     [self.same[v] for v in chain], [None] * len(chain), [],
+                     active=_Active(last, bound), starts=starts)
+
+    def take(self, node: int, done: _Done) -> None:
+        """Book what the work on a node has come to."""
+        self.starts.pop(node, None)
+        if done.value < self.value:
+            self.best, self.value = done.best, done.value
+        if done.duals is not None:
+            self.prove(node, done.duals)
+        if done.pair is not None:
+            self.split(_Active(node, done.bound, whole=done.whole, duals=done.start), done.pair)
+        elif done.open:
+            heapq.heappush(self.open, (done.bound, node))
+            if done.whole is not None and done.start:
+                self.starts[node] = done.whole, done.start
+        else:
+            self.closed = min(self.closed, done.closed)
 
     def path(self, node: int) -> list[Decision]:
         """The decisions that lead to a node."""
@@ -124,6 +153,21 @@ class _Tree:
                 "same": np.array(self.same), "duals": list(self.duals)}
 
 
+@dataclass
+class _Done:
+    """What the work on a node has come to; ``open`` where there was no time to end it."""
+
+    best: Ints
+    value: float
+    bound: float
+    duals: Duals | None
+    closed: float
+    pair: tuple[int, int] | None
+    open: bool
+    whole: Any  # the lift, and duals that its children, or itself later, begin with
+    start: Duals
+
+
 @dataclass(frozen=True, kw_only=True)
 class BranchAndBound(Solver):
     """Prove that labels are optimal, or how far from it they can be.
@@ -136,6 +180,9 @@ class BranchAndBound(Solver):
     is the tree with the duals of its nodes. A driver step is a few steps of a node's relaxation;
     memory grows with the number of leaves. Practical up to about 100 samples, and beyond that where
     the root nearly closes the gap.
+
+    Where several nodes are open, ``batch`` of them are worked on in turn, or side by side where
+    `mmcopt.solve` is given an ``executor``; the tree is the same.
 
     On k-means and its kin the relaxation is that of Peng and Wei with cuts, by `Splitting`; its
     root closes the gap more often, for some hundreds of samples.
@@ -155,6 +202,7 @@ class BranchAndBound(Solver):
     enumerate: int = hyper(64, integer(1, 20_000), "labelings up to which a node is enumerated")
     root_rounds: int = hyper(60, integer(1), "driver steps that may be spent on the root")
     node_rounds: int = hyper(6, integer(1), "driver steps that may be spent on another node")
+    batch: int = hyper(8, integer(1), "open nodes that are taken at a time")
 
     def refuses(self, f: Any) -> str | None:
         reason = super().refuses(f)
@@ -184,8 +232,14 @@ class BranchAndBound(Solver):
     def goes_on(self, kind: str) -> bool:
         return kind == "branch-and-bound"
 
+    def hands_out(self) -> int:
+        return self.batch
+
     def step(self, f: Any, state: _Tree, rng: np.random.Generator) -> Progress:
         lq = f.offer(LabelProblem)
+        if state.active is None and self.batch > 1 and len(state.open) > 1:
+            self._several(lq, state, rng)
+            return self._progress(lq, state)
         if state.active is None:
             bound, node = heapq.heappop(state.open)
             state.active = _Active(node, bound)
@@ -206,6 +260,40 @@ class BranchAndBound(Solver):
         if run.duals is None:
             return None
         return Certificate("branch-and-bound", {}, run.duals, f)
+
+    # ------------------------------------------------------------ several nodes
+
+    def _several(self, lq: LabelProblem, state: _Tree, rng: np.random.Generator) -> None:
+        """Take some of the open nodes, and close, bound or split each: none knows of the others."""
+        cutoff = self._cutoff(lq, state)
+        tasks: list[tuple[int, _Tree, int]] = []
+        bounds: dict[int, float] = {}
+        while state.open and len(tasks) < self.batch and \
+                (not tasks or state.open[0][0] < cutoff):
+            bound, node = heapq.heappop(state.open)
+            tasks.append((node, state.alone(node, bound), int(rng.integers(2**63))))
+            bounds[node] = bound
+        done: dict[int, _Done] = {}
+        try:
+            side_by_side(_finished, (self, lq), tasks,
+                         lambda task, answer: done.update({task[0]: answer}))
+        finally:  # also after Ctrl-C; in the order of the nodes, whatever that of the answers
+            for node, bound in bounds.items():
+                if node in done:
+                    state.take(node, done[node])
+                else:
+                    heapq.heappush(state.open, (bound, node))
+
+    def _ended(self, lq: LabelProblem, alone: _Tree, seed: int) -> _Done:
+        """Work on the node of a tree of its path alone, until it is done or time is up."""
+        rng, at = np.random.default_rng(seed), alone.active
+        assert at is not None
+        self._work(lq, alone, at, rng)
+        while alone.active is not None and not out_of_time():
+            self._work(lq, alone, at, rng)
+        pair = alone.pair[-1] if at.node in alone.children else None
+        return _Done(alone.best, alone.value, at.bound, alone.duals[at.node], alone.closed, pair,
+                     alone.active is not None, at.whole, at.duals)
 
     # ------------------------------------------------------------ one node
 
@@ -312,6 +400,14 @@ class BranchAndBound(Solver):
                         extras={"lower": lower, "nodes": float(len(state.parent)),
                                 "open": float(len(state.open))},
                         duals=state.certificate() if lower > -math.inf else None)
+
+
+def _finished(shared: Any, task: Any) -> _Done:
+    """The work on a node, wherever it is done."""
+    solver, lq = shared
+    _, alone, seed = task
+    done: _Done = solver._ended(lq, alone, seed)
+    return done
 
 
 def _regrown(lq: LabelProblem, c: Ints, proof: dict[str, Any]) -> _Tree:

@@ -21,6 +21,7 @@ from mmcopt.modeling.result import MALFORMED, Result, Status
 from mmcopt.solving.checkpoints import AGAIN, Section, proves_by_state, roots_of
 from mmcopt.solving.executors import LostError, Signal, Team, team, warn_if_lost
 from mmcopt.solving.runs import Budget, Run, run
+from mmcopt.solving.shared_work import lending
 from mmcopt.solving.solver import Proved, Solver
 from mmcopt.solving.starts import starting_point
 from mmcopt.solving.states import UnwritableError, decode, encode
@@ -111,6 +112,15 @@ def all_restarts(job: Job, root: np.random.SeedSequence, n_jobs: int | None) -> 
 
 
 def _repeat(job: Job, root: np.random.SeedSequence, n_jobs: int | None, runs: list[Run]) -> None:
+    place = job.executor or (None if n_jobs in (None, 1) else "threads")
+    if job.restarts == 1 and place is not None and job.solver.hands_out() > 1:
+        with team(place, n_jobs, job.solver.hands_out()) as workers, lending(workers):
+            _in_turn(job, root, None, runs)
+    else:
+        _in_turn(job, root, n_jobs, runs)
+
+
+def _in_turn(job: Job, root: np.random.SeedSequence, n_jobs: int | None, runs: list[Run]) -> None:
     alone = job.restarts == 1 or (job.executor is None and n_jobs in (None, 1))
     while not runs or (job.endless and not job.over(len(runs))):
         first = len(runs)

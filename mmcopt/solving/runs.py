@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +78,17 @@ def seconds_left() -> float:
     return math.inf if budget is None else budget.deadline - clock()
 
 
+@contextmanager
+def under(budget: Budget) -> Iterator[None]:
+    """Work in this thread within a budget."""
+    outer: Budget | None = getattr(_enclosing, "budget", None)
+    _enclosing.budget = budget
+    try:
+        yield
+    finally:
+        _enclosing.budget = outer
+
+
 def run(solver: Solver, f: Any, init: Any, rng: np.random.Generator, budget: Budget | None = None,
         record: Record | None = None, *, max_iter: float = math.inf,
         time_limit: float = math.inf, keeper: Keeper | None = None) -> Run:
@@ -95,11 +107,8 @@ def run(solver: Solver, f: Any, init: Any, rng: np.random.Generator, budget: Bud
     alone = budget is None and outer is None
     if budget is None:
         budget = (outer or Budget()).within(max_iter, time_limit)
-    _enclosing.budget = budget
-    try:
+    with under(budget):
         done = _loop(solver, f, init, rng, budget, record, keeper)
-    finally:
-        _enclosing.budget = outer
     if alone and done.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     return done

@@ -97,6 +97,10 @@ class Solver(ABC):
         """Whether `begin` takes `Proved` duals of such a certificate, and goes on from them."""
         return False
 
+    def hands_out(self) -> int:
+        """How many tasks a step hands to other workers at a time; with 1 it needs none."""
+        return 1
+
     def outcome(self, f: Any, state: Any) -> Status | None:
         """None to go on, or the status to stop with."""
         return None

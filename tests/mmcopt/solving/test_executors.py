@@ -1,6 +1,7 @@
 """Restarts, comparisons and grids elsewhere: the same bytes, whatever happens to the workers."""
 
 import itertools
+import math
 import os
 import pathlib
 import signal
@@ -15,13 +16,16 @@ import pytest
 
 import mmcopt as mm
 from mmcopt.comparing import Watch
-from mmcopt.errors import BackendError, ParameterError
+from mmcopt.compiled.compiling import clock
+from mmcopt.errors import BackendError, MMCWarning, ParameterError
 from mmcopt.formulations import CPM3C, LeastSquares
 from mmcopt.kernels import Gaussian
 from mmcopt.modeling.result import Status
 from mmcopt.solvers import BranchAndBound, CuttingPlane, Shaking, Tabu
-from mmcopt.solving import executors
+from mmcopt.solving import Budget, executors, out_of_time
 from mmcopt.solving.executors import FileSignal, LostError, Team, team
+from mmcopt.solving.runs import under
+from mmcopt.solving.shared_work import lending, side_by_side
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import this file
 
@@ -61,6 +65,65 @@ def test_same_seed_same_bytes(executor, problem, solver):
     assert (result.objective, result.lower_bound, result.status) \
         == (alone.objective, alone.lower_bound, alone.status)
     assert result.verify()
+
+
+TREE = LeastSquares(X[:24], 2, kernel=Gaussian(width=0.3), lam=2.0**-5, center=False)
+IMPATIENT = BranchAndBound(root_rounds=1, node_rounds=1, enumerate=1, gap=0.0)
+
+
+def proof(result):
+    """A tree as bytes, in the order in which it was made."""
+    duals = result.certificate.duals
+    whole = [duals["parent"], duals["pair"], duals["same"]]
+    whole += [part for of in duals["duals"] if of for _, part in sorted(of.items())]
+    return b"".join(np.asarray(part).tobytes() for part in whole)
+
+
+@pytest.fixture(scope="module")
+def tree():
+    """A tree of one process."""
+    return mm.solve(TREE, IMPATIENT, seed=0)
+
+
+def test_a_tree_is_the_same(executor, tree):
+    assert tree.history["nodes"][-1] > 20 and tree.status is Status.CERTIFIED
+    other = mm.solve(TREE, IMPATIENT, seed=0, executor=executor, n_jobs=2)
+    assert proof(other) == proof(tree) and columns(other) == columns(tree)
+    assert other.verify()
+
+
+@pytest.mark.parametrize("where", ["threads", "processes"])
+def test_ctrl_c_within_a_tree_leaves_what_was_proved(where, tree):
+    seen = []
+
+    def interrupt(row):
+        seen.append(row)
+        if row["nodes"] > 10:
+            raise KeyboardInterrupt
+
+    result = mm.solve(TREE, IMPATIENT, seed=0, executor=where, callback=interrupt)
+    assert result.status is Status.INTERRUPTED and result.verify()
+    assert -math.inf < result.lower_bound < tree.objective and len(seen) < len(tree.history)
+
+
+def test_a_tree_goes_on_here_when_somebody_elses_workers_are_lost(tree):
+    with ThreadPoolExecutor(2) as pool:
+        pool.shutdown()
+        with pytest.warns(MMCWarning, match="lost its workers .* The rest is done in this process"):
+            other = mm.solve(TREE, IMPATIENT, seed=0, executor=pool)
+    assert proof(other) == proof(tree)
+
+
+def test_workers_of_a_tree_hear_of_its_time_limit(tree):
+    """One driver step takes eight nodes; none of them is begun without time."""
+    left = []
+    with team("threads", 2, 8) as workers, lending(workers), \
+            under(Budget(deadline=clock() - 1.0)):
+        side_by_side(lambda shared, task: out_of_time(), None, range(8),
+                     lambda task, answer: left.append(answer))
+    assert left == [True] * 8
+    late = mm.solve(TREE, IMPATIENT, seed=0, executor="threads", time_limit=0.0)
+    assert late.status is Status.TIME_LIMIT and late.verify()
 
 
 def test_a_comparison_is_the_same_but_for_its_seconds(executor):
@@ -344,6 +407,18 @@ def test_twenty_kills_at_random_moments_change_nothing():
         result = mm.solve(LABELS, solver, executor="processes", **options)
         killer.join()
         assert result.point.tobytes() == alone.point.tobytes()
+
+
+@pytest.mark.slow
+def test_twenty_kills_within_a_tree_change_nothing(tree):
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        mm.solve(LABELS, Tabu(), seed=0, restarts=2, executor="processes")  # workers are up
+        killer = threading.Timer(rng.uniform(0.0, 0.4), kill_one)
+        killer.start()
+        other = mm.solve(TREE, IMPATIENT, seed=0, executor="processes", n_jobs=2)
+        killer.join()
+        assert proof(other) == proof(tree)
 
 
 @pytest.mark.slow
