@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from mmcopt import kernels, registry
+from mmcopt.comparing.baselines import BASELINES, Baseline
 from mmcopt.constraints import Sizes
 from mmcopt.errors import MMCError, ParameterError
 from mmcopt.margins import LOSSES as MARGIN_LOSSES
@@ -231,6 +232,21 @@ def parse_solvers(text: str) -> list[Any]:
     >>> tabu.length, direct
     (5, Direct())
     """
+    return [_solver(name, given) for name, given in _specs(text)]
+
+
+def parse_rivals(text: str) -> list[Any]:
+    """Read solvers, and baselines, which have no parameters.
+
+    >>> parse_rivals("tabu,length=5,kmeans")[1]
+    Baseline(name='kmeans')
+    """
+    return [Baseline(name.lower()) if name.lower() in BASELINES and not given
+            else _solver(name, given) for name, given in _specs(text)]
+
+
+def _specs(text: str) -> list[tuple[str, dict[str, Any]]]:
+    """Names, each with the parameters that follow it."""
     specs: list[tuple[str, dict[str, Any]]] = []
     for item in text.split(","):
         key, equals, value = (part.strip() for part in item.partition("="))
@@ -241,7 +257,7 @@ def parse_solvers(text: str) -> list[Any]:
             specs[-1][1][key] = _literal(value)
         else:
             specs.append((key, {}))
-    return [_solver(name, given) for name, given in specs]
+    return specs
 
 
 def _solver(name: str, given: dict[str, Any]) -> Any:

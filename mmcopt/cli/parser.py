@@ -107,6 +107,7 @@ COMPARE = f"""\
 examples
   mmcopt compare iris --kernel gaussian:width=0.5
   mmcopt compare digits:3,8 --solvers shaking,tabu,memetic --seeds 10 --time-limit 2
+  mmcopt compare digits:3,8 --solvers shaking,tabu,kmeans,ward --budget 2
   mmcopt compare moons --solvers tabu,length=5,tabu,length=50 --save table.md --certify 30
   mmcopt compare digits:1,7 --formulation CPM3C
   mmcopt compare iris --formulation CPM3C --size-floor 0 --solvers cuttingplane,sgd
@@ -265,10 +266,14 @@ def _compare_parser(commands: Any) -> None:
     run = p.add_argument_group("search")
     run.add_argument("--solvers", metavar="A,B[,PARAM=VALUE]...",
                      help="default: Shaking,Evolutionary,Tabu,Memetic for problems of labels, "
-                     "those that fit for the others")
+                     "those that fit for the others; also kmeans, spectral, gmm and ward, which "
+                     "see the samples and not the problem")
     run.add_argument("--seeds", type=int, default=5, metavar="N",
                      help="runs of each solver (default: %(default)s)")
     run.add_argument("--time-limit", type=float, metavar="SECONDS", help="for each run")
+    run.add_argument("--budget", type=float, metavar="SECONDS",
+                     help="in place of it: restart every solver until each run has had as much, "
+                     "and take its best; also prints who won against whom")
     run.add_argument("--jobs", type=int, metavar="N", help="runs at once")
     _executor_option(run, "runs")
     _checkpoint_option(run, "comparison")

@@ -56,3 +56,15 @@ def test_the_lines_on_scaling_work(capsys):
     code = re.search(r"```python\n(.*?)```", section, re.S).group(1)
     exec(compile(code, "README.md", "exec"), {})
     assert capsys.readouterr().out.strip() == "True True 5000"
+
+
+def test_the_lines_on_comparisons_work(capsys):
+    section = README.split("`mm.compare` runs solvers side by side")[1]
+    code = re.search(r"```python\n(.*?)```", section, re.S).group(1)
+    exec(compile(code, "README.md", "exec"), {})
+    *table, against, reached = capsys.readouterr().out.splitlines()
+    assert table[0].split() == ["solver", "runs", "restarts", "best", "mean", "hits",
+                                "time_to_best", "bound", "gap", "ari"]
+    assert [line.split()[0] for line in table[2:]] == ["Shaking", "Tabu", "kmeans", "KernighanLin",
+                                                       "ward"]
+    assert "'against': 'kmeans', 'wins': 5" in against and "'reached': 1.0" in reached

@@ -304,6 +304,15 @@ def test_a_table_that_grows_on_a_terminal():
 # ---------------------------------------------------------------- compare
 
 
+def test_compare_within_a_budget(run):
+    code, out, _ = run("compare", TINY, "--solvers", "bruteforce,kmeans,ward", "--seeds", "2",
+                       "--budget", "0.05")
+    assert code == 0 and "wins, ties and losses over the seeds" in out and "restarts" in out
+    assert "BruteForce   kmeans" in out
+    code, out, err = run("solve", TINY, "--solver", "kmeans")
+    assert code == 2 and "no solver is called 'kmeans'" in err
+
+
 def test_compare(run, tmp_path):
     saved, picture = tmp_path / "t.md", tmp_path / "p.png"
     code, out, err = run("compare", TINY, "--solvers", "bruteforce,direct", "--seeds", "2",
