@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import pathlib
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -198,6 +199,45 @@ def parse_sizes(text: str | None) -> Sizes | None:
     except ValueError as e:
         raise ParameterError(f"sizes must be a share such as 0.2, or low:high such as 10:40; "
                              f"got {text!r}.") from e
+
+
+def parse_known(text: str) -> dict[int, int]:
+    """Read samples with their clusters, ``0:1,5:0``, or a file with one of them a line.
+
+    >>> parse_known("0:1,5:0")
+    {0: 1, 5: 0}
+    """
+    found: dict[int, int] = {}
+    for i, cluster in _pairs("--known", text, ":", "SAMPLE:CLUSTER, as in 0:1,5:0"):
+        if found.setdefault(i, cluster) != cluster:
+            raise ParameterError(f"--known: sample {i} cannot be in the clusters {found[i]} and "
+                                 f"{cluster}.")
+    return found
+
+
+def parse_links(option: str, text: str) -> list[tuple[int, int]]:
+    """Read pairs of samples, ``3-8,4-9``, or a file with a pair a line.
+
+    >>> parse_links("--must-link", "3-8,4-9")
+    [(3, 8), (4, 9)]
+    """
+    return _pairs(option, text, "-", "SAMPLE-SAMPLE, as in 3-8,4-9")
+
+
+def _pairs(option: str, text: str, mark: str, form: str) -> list[tuple[int, int]]:
+    """Pairs of whole numbers with a mark, a comma or spaces between them, as typed or of a file."""
+    typed = re.fullmatch(rf"[\d\s,{mark}]*", text) is not None
+    if not typed and not pathlib.Path(text).is_file():
+        raise ParameterError(f"{option}: {text!r} is neither a file nor of the form {form}.")
+    lines = [] if typed else pathlib.Path(text).read_text(encoding="utf-8").splitlines()
+    found = []
+    for item in text.split(",") if typed else filter(str.strip, lines):
+        pair = re.fullmatch(rf"\s*(\d+)\s*[{mark},\s]\s*(\d+)\s*", item)
+        if pair is None:
+            raise ParameterError(f"{option}: cannot read {item!r}; write {form}"
+                                 f"{'' if typed else ', one a line'}.")
+        found.append((int(pair[1]), int(pair[2])))
+    return found
 
 
 def parse_loss(text: str) -> MarginLoss:

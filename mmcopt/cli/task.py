@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 from argparse import Namespace
 from collections.abc import Sequence
@@ -13,7 +14,15 @@ import numpy as np
 from mmcopt import datasets, registry
 from mmcopt.capabilities import CutRisk, LabelQuadratic
 from mmcopt.checks import integer, listed, optional, real
-from mmcopt.cli.parse import parse_kernel, parse_loss, parse_sizes, parse_solvers, unknown
+from mmcopt.cli.parse import (
+    parse_kernel,
+    parse_known,
+    parse_links,
+    parse_loss,
+    parse_sizes,
+    parse_solvers,
+    unknown,
+)
 from mmcopt.errors import DataError, ParameterError
 from mmcopt.kernels import Gaussian, Kernel
 from mmcopt.modeling.domain_problem import KernelDomain
@@ -23,11 +32,16 @@ from mmcopt.solving import fits
 # Options and the parameters of a constructor that they stand for.
 PARAMETERS = {
     "clusters": ("n_clusters",), "kernel": ("kernel", "kernels"), "lam": ("lam",),
-    "kappa": ("kappa",), "scaling": ("scaling",), "sizes": ("sizes",), "beta": ("beta",),
+    "kappa": ("kappa",), "scaling": ("scaling",), "sizes": ("sizes",), "known": ("known",),
+    "must_link": ("must_link",), "cannot_link": ("cannot_link",), "beta": ("beta",),
     "C": ("C",), "p": ("p",), "loss": ("loss",), "balance": ("balance",),
     "size_floor": ("size_floor",), "bias": ("bias",), "no_center": ("center",),
     "no_normalize": ("normalize",),
 }
+READ: dict[str, Any] = {  # options that are more than a number or a word
+    "sizes": parse_sizes, "loss": parse_loss, "known": parse_known,
+    "must_link": functools.partial(parse_links, "--must-link"),
+    "cannot_link": functools.partial(parse_links, "--cannot-link")}
 SEARCHES = ("Shaking", "Evolutionary", "Tabu", "Memetic")  # compared where points are labels
 CONIC = 500  # samples up to which a conic solver is compared with the others
 DIGITS = 4  # of a gamma and a C that are chosen, so that they can be typed again
@@ -106,7 +120,7 @@ def parameters(cls: Any, args: Namespace) -> dict[str, Any]:
                                  "several.")
         else:
             given["kernel"] = kernels[0]
-    for name, read in (("sizes", parse_sizes), ("loss", parse_loss)):
+    for name, read in READ.items():
         if name in given:
             given[name] = read(given[name])
     for name in ("center", "normalize"):  # they are switched off

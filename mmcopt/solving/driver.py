@@ -224,7 +224,7 @@ def _finish(problem: Any, solver: Solver, runs: list[Run], gap_tol: float,
     caution = problem.caution(best.point, labels, objective)
     if caution is not None:
         caution = not_again(caution, init)
-        warnings.warn(f"{type(problem).__name__}: {caution}", MMCWarning, stacklevel=3)
+        warnings.warn(f"{type(problem).__name__}: {caution}", MMCWarning, stacklevel=4)
     return result.closing(caution=caution)
 
 
