@@ -284,14 +284,19 @@ def test_a_failed_fit_leaves_the_parameters_as_they_were(iris):
 def test_what_is_known_of_labels_holds(iris):
     X, _ = iris
     free = LeastSquaresClustering(3, lam=0.1, random_state=0).fit(X)
-    a, b = np.flatnonzero(free.labels_ == 0)[:2]
-    c, d = (np.flatnonzero(free.labels_ == v)[0] for v in (1, 2))
-    model = LeastSquaresClustering(3, lam=0.1, random_state=0, known={a: 2},
-                                   must_link=[(a, c), (a, d)], cannot_link=[(a, b)]).fit(X)
-    assert model.labels_[[a, c, d]].tolist() == [2, 2, 2] and model.labels_[b] != 2
-    assert model.objective_ > free.objective_ and model.result_.verify()
-    auto = LeastSquaresClustering(3, random_state=0, cannot_link=[(a, b)]).fit(X)
-    assert auto.labels_[a] != auto.labels_[b]
+    (a, b), (c, d) = (np.flatnonzero(free.labels_ == v)[:2] for v in (0, 1))
+
+    def labels(**rules):
+        model = LeastSquaresClustering(3, lam=0.1, random_state=0, **rules).fit(X)
+        assert model.objective_ > free.objective_ and model.result_.verify()
+        return model.labels_
+
+    apart = labels(cannot_link=[(a, b), (c, d)])
+    assert apart[a] != apart[b] and apart[c] != apart[d]
+    joined = labels(must_link=[(a, c)])
+    assert joined[a] == joined[c]
+    known = labels(known={a: 2, c: 2, b: 1, d: 0})
+    assert known[[a, c, b, d]].tolist() == [2, 2, 1, 0]
 
 
 def test_the_solver_is_the_one_asked_for(iris):
