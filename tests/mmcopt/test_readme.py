@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import mmcopt as mm
+from mmcopt.cli.doctor import licence_table
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -12,6 +13,11 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 def test_the_pairing_table_is_the_printed_one():
     shown = README.split("<!-- pairing table -->")[1].split("<!-- end of pairing table -->")[0]
     assert shown.strip() == mm.pairing_table()
+
+
+def test_the_table_of_licences_is_the_printed_one():
+    shown = README.split("<!-- licence table -->")[1].split("<!-- end of licence table -->")[0]
+    assert shown.strip() == licence_table()
 
 
 def test_the_capability_table_is_the_printed_one():
