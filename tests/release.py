@@ -28,20 +28,20 @@ WORDS = {"BSD": "BSD", "MIT": "MIT", "Apache": "Apache", "GPL": "GPL|GNU General
 LEFT_OUT = (".ci/", "mmcopt/formulations", "mmcopt/solvers")
 
 
-def run(*command):
+def run(*command, folder=ROOT):
     """What a command printed; its end as an error where it fails."""
-    done = subprocess.run([sys.executable, "-m", *command], cwd=ROOT, capture_output=True,
-                          text=True)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     if done.returncode:
         raise AssertionError(f"{' '.join(command)}: {(done.stdout + done.stderr)[-2000:]}")
     return done.stdout
 
 
 def built(folder):
-    """The wheel and the sdist, and what `twine` says of them."""
-    run("build", "--outdir", str(folder))
-    archives = sorted(folder.iterdir())
-    run("twine", "check", "--strict", *map(str, archives))
+    """The wheel and the sdist of a fresh copy, without what older builds left, and twine's word."""
+    run("git", "checkout-index", "-a", f"--prefix={folder / 'tree'}/")
+    run(sys.executable, "-m", "build", "--outdir", str(folder / "dist"), folder=folder / "tree")
+    archives = sorted((folder / "dist").iterdir())
+    run(sys.executable, "-m", "twine", "check", "--strict", *map(str, archives))
     return {path.suffix: path for path in archives}
 
 
@@ -57,9 +57,8 @@ def versions():
 
 def manifest(sdist):
     """The sdist holds every versioned file, and no other but what the build adds."""
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True,
-                            check=True).stdout.split("\n")
-    wanted = {name for name in listed if name and not name.startswith(LEFT_OUT)}
+    wanted = {name for name in run("git", "ls-files").splitlines()
+              if not name.startswith(LEFT_OUT)}
     with tarfile.open(sdist) as archive:
         held = {m.name.partition("/")[2] for m in archive.getmembers() if m.isfile()}
     made = {name for name in held if ".egg-info/" in name} | {"PKG-INFO", "setup.cfg"}
