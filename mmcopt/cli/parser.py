@@ -24,7 +24,7 @@ and know how far from optimal the answer can be."""
 
 EPILOG = """\
 start here
-  mmcopt demo                                   several solvers on the digits 3 and 8, a picture
+  mmcopt demo                                   solvers race on digits, a proof, a picture
   mmcopt solve iris --kernel gaussian:width=0.5 cluster a data set
   mmcopt compare moons --solvers shaking,tabu   solvers side by side, each from five seeds
   mmcopt solve moons --certify 20               ... and see the lower bound climb
@@ -338,10 +338,11 @@ def build_parser() -> argparse.ArgumentParser:
                      formatter_class=_Help)
     parser.add_argument("--version", action="version", version=f"mmcopt {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", title="commands")
-    p = _add(commands, "demo", "several solvers on the digits 3 and 8, explained",
+    p = _add(commands, "demo", "solvers race on the digits 3 and 8, and what is best is proved",
              "examples\n  mmcopt demo\n  mmcopt demo --seconds 20 --out pictures/")
-    p.add_argument("--seconds", "--time-limit", type=float, default=6.0, metavar="S",
-                   help="search time in all, besides preparation (default: %(default)s)")
+    p.add_argument("--seconds", "--time-limit", type=float, default=12.0, metavar="S",
+                   help="of the race and the proof, which may end sooner; preparation comes on top "
+                   "(default: %(default)s)")
     p.add_argument("--no-plot", action="store_true", help="write no picture")
     p.add_argument("--out", default=".", metavar="DIR", help="folder of mmcopt-demo.png")
     _solve_parser(commands)
