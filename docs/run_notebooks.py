@@ -11,6 +11,7 @@ import sys
 import nbformat
 from nbclient import NotebookClient
 
+QUIET = ["--log-level=ERROR"]
 NOTEBOOKS = pathlib.Path(__file__).resolve().parent / "notebooks"
 
 
@@ -20,6 +21,8 @@ def shown(output, name, folder):
     if "image/png" in data:
         (folder / name).write_bytes(base64.b64decode(data["image/png"]))
         return f"![{pathlib.Path(name).stem}]({name})"
+    if "text/latex" in data:
+        return f"$$\n{data['text/latex'].strip().strip('$')}\n$$"
     text = output.get("text") or data.get("text/plain", "")
     quiet = output.output_type == "stream" and output.name == "stderr"
     return "" if quiet or not text.strip() else f"```text\n{text.rstrip()}\n```"
@@ -28,7 +31,7 @@ def shown(output, name, folder):
 def page(path, folder):
     """A notebook that ran, in Markdown."""
     notebook = nbformat.read(path, as_version=4)
-    NotebookClient(notebook, timeout=600, kernel_name="python3",
+    NotebookClient(notebook, timeout=600, kernel_name="python3", extra_arguments=QUIET,
                    resources={"metadata": {"path": str(folder)}}).execute()
     parts = []
     for i, cell in enumerate(notebook.cells):

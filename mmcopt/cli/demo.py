@@ -34,7 +34,7 @@ def demo(args: Namespace) -> int:
     if not args.no_plot and not folder.is_dir():
         raise DataError(f"--out {folder}: there is no such folder.")
     X, y = datasets.load(DATA)
-    X, y = X[:IMAGES], y[:IMAGES]
+    X, y = X[:IMAGES], None if y is None else y[:IMAGES]
     problem: Any = registry.formulation("LeastSquares")(X, 2, kernel=Gaussian(width=0.5), lam=0.1)
     say(f"mmcopt demo: {len(X)} images of the digits 3 and 8, told apart without their labels", "",
         "The problem: find the two clusters that a regularised least-squares classifier fits best.",

@@ -78,9 +78,9 @@ def target_rows(runs: Runs, targets: Mapping[str, float]) -> list[Row]:
             groups.setdefault((row["problem"], row["solver"]), []).append((reached, spent))
     out = []
     for (problem, solver), times in groups.items():
-        reached = np.sort([t for t, _ in times])
-        count = int(np.isfinite(reached).sum())
-        middle = float(reached[len(times) // 2])
+        when = np.sort([t for t, _ in times])
+        count = int(np.isfinite(when).sum())
+        middle = float(when[len(times) // 2])
         out.append({"problem": problem, "solver": solver, "target": targets[problem],
                     "runs": len(times), "reached": count / len(times),
                     "median": middle if math.isfinite(middle) else None,

@@ -226,8 +226,8 @@ class Comparison:
                 ) -> dict[str, float]:
         """By problem the objective that runs are timed to.
 
-        ``target``, or what is within a relative distance of the best known objective; that of a
-        mapping, which leaves problems out, for each of its problems.
+        A ``target`` is one number for all of them, or a mapping, whose problems are those that are
+        timed; without one it is ``within`` a relative distance of the best known objective.
         """
         real(0).check("Comparison", "within", within)
         if isinstance(target, Mapping):
