@@ -6,6 +6,7 @@ seconds are those of scikit-learn alone.
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,11 +17,13 @@ from mmcopt.bounds.certificates import evaluate
 from mmcopt.capabilities import ConvexProgram
 from mmcopt.checks import choice, is_sparse
 from mmcopt.compiled.compiling import clock
+from mmcopt.errors import BackendError
 from mmcopt.linalg import one_thread
 from mmcopt.modeling.result import History, Result
 from mmcopt.types import Ints, RowBlocks, Seed
 
 STARTS = 10  # of k-means and of mixtures where no budget asks for restarts
+WAKING = 50  # samples that are clustered before the clock
 NEIGHBORS = 10  # of each sample in the graph of spectral clustering
 # What scikit-learn calls it, where it lives, and whether it reads sparse samples.
 BASELINES: dict[str, tuple[str, str, bool]] = {
@@ -69,8 +72,9 @@ class Baseline:
         return None
 
     def prepare(self, f: Any) -> None:
-        """Import scikit-learn, which takes seconds."""
-        self._model(2, 0, 1)
+        """Cluster a few samples, since to import and to wake scikit-learn takes seconds."""
+        with contextlib.suppress(BackendError):  # the run says so, if it fails there, too
+            self._labels(f.embedding()[:max(WAKING, f.n_clusters)], f.n_clusters, 0, 1)
 
     def solve(self, f: Any, seed: Seed, budget: float | None) -> Result:
         """Cluster once, or until the budget is spent; the labels as a result of ``f``."""
@@ -78,6 +82,7 @@ class Baseline:
 
     def search(self, f: Any, seed: Seed, budget: float | None) -> tuple[Ints, list[Any]]:
         """The labels of the lowest objective, and a row of the history for each start."""
+        self.prepare(f)  # where another process runs it, too, and before the clock
         rng, vectors = np.random.default_rng(seed), f.embedding()
         labels, best, spent = np.zeros(f.n, dtype=np.int64), np.inf, 0.0
         rows: list[Any] = []
@@ -102,7 +107,10 @@ class Baseline:
         """One clustering; what scikit-learn warns of concerns its own criterion."""
         with one_thread, one_thread.openmp_here(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = self._model(k, seed, starts, vectors.shape[0]).fit_predict(vectors)
+            try:
+                found = self._model(k, seed, starts, vectors.shape[0]).fit_predict(vectors)
+            except (ValueError, np.linalg.LinAlgError) as e:
+                raise BackendError(f"{BASELINES[self.name][0]} of scikit-learn gave up: {e}") from e
         return np.asarray(found, dtype=np.int64)
 
     def _model(self, k: int, seed: int, starts: int, n: int = 2) -> Any:

@@ -140,6 +140,28 @@ def test_dense_baselines_refuse_sparse_samples(data):
     assert mm.compare(problem, "kmeans", seeds=1, y=data[1]).rows[0]["ari"] == 1.0
 
 
+def test_a_baseline_that_gives_up_is_a_failed_row(problem, monkeypatch):
+    class Model:
+        def fit_predict(self, vectors):
+            raise ValueError("ill-defined")
+
+    monkeypatch.setattr(Baseline, "_model", lambda *args: Model())
+    table = mm.compare(problem, ["gmm", _Draw()], seeds=1)
+    assert [row["status"] for row in table.rows] == ["failed", "converged"]
+    assert "GaussianMixture of scikit-learn gave up: ill-defined" in table.failures[0][2]
+
+
+def test_waking_scikit_learn_is_not_charged(problem, monkeypatch):
+    calls = []
+    labels = Baseline._labels
+    monkeypatch.setattr(Baseline, "prepare", lambda self, f: calls.append("prepare"))
+    monkeypatch.setattr("mmcopt.comparing.baselines.clock", lambda: float(len(calls)))
+    monkeypatch.setattr(Baseline, "_labels",
+                        lambda self, *args: (calls.append("fit"), labels(self, *args))[1])
+    _, rows = Baseline("kmeans").search(problem, 0, None)
+    assert calls == ["prepare", "fit"] and rows[0]["seconds"] == 1.0
+
+
 def test_no_other_baseline_is_made():
     with pytest.raises(ParameterError, match="Baseline: name must be one of 'kmeans'"):
         Baseline("dbscan")
