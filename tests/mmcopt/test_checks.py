@@ -1,5 +1,7 @@
 """Refusals of parameters, data and labels, word for word."""
 
+import inspect
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -149,6 +151,15 @@ def test_verbs_are_functions():
         problem.solve()
     with pytest.raises(AttributeError, match="no attribute 'sovle'$"):
         problem.sovle  # noqa: B018
+
+
+def test_every_public_function_with_a_seed_takes_random_state():
+    modules = (mm, mm.selection, mm.condensing, mm.datasets, mm.assignment, mm.streaming)
+    public = {f for m in modules for name in getattr(m, "__all__", dir(m))
+              if inspect.isfunction(f := getattr(m, name)) and not name.startswith("_")}
+    seeded = [f for f in public if "seed" in inspect.signature(f).parameters]
+    assert len(seeded) >= 8
+    assert all(hasattr(f, "__wrapped__") for f in seeded), seeded
 
 
 def test_a_seed_may_be_called_random_state():
