@@ -13,7 +13,7 @@ import numpy as np
 
 from mmcopt import datasets, registry
 from mmcopt.capabilities import CutRisk, LabelQuadratic
-from mmcopt.checks import integer, listed, optional, real
+from mmcopt.checks import integer, listed, optional, real, shown
 from mmcopt.cli.parse import (
     parse_kernel,
     parse_known,
@@ -266,13 +266,13 @@ def constants(problem: Any) -> dict[str, Any]:
 def described(problem: Any) -> str:
     """One line: the formulation and its parameters, flags only where they were changed."""
     defaults = inspect.signature(type(problem)).parameters
-    shown = []
+    words = []
     for name, value in constants(problem).items():
         quiet = value is None or (value == defaults[name].default
                                   and (isinstance(value, bool | str) or value == 0))
         if not quiet:
-            shown.append(f"{name} = {_word(value)}")
-    return f"{type(problem).__name__}: {', '.join(shown)}" if shown else type(problem).__name__
+            words.append(f"{name} = {_word(value)}")
+    return f"{type(problem).__name__}: {', '.join(words)}" if words else type(problem).__name__
 
 
 def _word(value: Any) -> str:
@@ -282,6 +282,6 @@ def _word(value: Any) -> str:
         return " | ".join(map(repr, value))
     if dataclasses.is_dataclass(value) and not isinstance(value, Kernel):
         given = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-        shown = ", ".join(f"{k}={v!r}" for k, v in given.items() if v is not None)
-        return f"{type(value).__name__}({shown})"
+        words = ", ".join(f"{k}={shown(v)}" for k, v in given.items() if v is not None)
+        return f"{type(value).__name__}({words})"
     return repr(value)

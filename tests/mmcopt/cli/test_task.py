@@ -409,6 +409,12 @@ def test_a_broken_file_of_links_is_refused(run, tmp_path):
     assert code == 2 and "cannot read 'three four'; write SAMPLE-SAMPLE" in err
 
 
+def test_many_links_do_not_fill_the_screen(run, tmp_path):
+    (tmp_path / "links").write_text("0 1\n" * 500, encoding="utf-8")
+    _, out, _ = run("solve", TWO, "--solver", "tabu", "--must-link", str(tmp_path / "links"))
+    assert "must_link = MustLink(pairs=((0, 1), " in out and max(map(len, out.splitlines())) < 250
+
+
 def test_time_limits_have_one_name():
     parser = cli.build_parser()
     for line in (["demo"], ["solve", "iris"], ["compare", "iris"], ["certify", "run.npz"]):
