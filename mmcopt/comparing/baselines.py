@@ -81,7 +81,10 @@ class Baseline:
         return self.judged(f, *self.search(f, seed, budget))
 
     def search(self, f: Any, seed: Seed, budget: float | None) -> tuple[Ints, list[Any]]:
-        """The labels of the lowest objective, and a row of the history for each start."""
+        """The labels of the lowest objective, of those that keep the rules if any do.
+
+        With a row of the history for each start; ``best`` is infinite where the rules are broken.
+        """
         self.prepare(f)  # where another process runs it, too, and before the clock
         rng, vectors = np.random.default_rng(seed), f.embedding()
         labels, best, spent = np.zeros(f.n, dtype=np.int64), np.inf, 0.0
@@ -91,11 +94,12 @@ class Baseline:
             found = self._labels(vectors, f.n_clusters, int(rng.integers(2**31)),
                                  STARTS if budget is None else 1)
             spent += clock() - started
-            value = evaluate(f, found, bound=False).objective
+            judged = evaluate(f, found, bound=False)
+            value = judged.objective if judged.feasible else np.inf
             if value < best or not rows:
                 labels, best = found, value
             rows.append({"restart": len(rows), "seconds": spent, "iteration": 1,
-                         "objective": value, "best": value})
+                         "objective": judged.objective, "best": value})
         return labels, rows
 
     def judged(self, f: Any, labels: Ints, rows: list[Any]) -> Result:

@@ -162,6 +162,18 @@ def test_waking_scikit_learn_is_not_charged(problem, monkeypatch):
     assert calls == ["prepare", "fit"] and rows[0]["seconds"] == 1.0
 
 
+def test_labels_that_keep_the_rules_come_before_lower_ones(data, monkeypatch):
+    problem = LeastSquares(data[0], sizes=(4, 6))
+    drawn = iter([[0] * 9 + [1], [0, 1] * 5, [0] * 8 + [1, 1]])
+    monkeypatch.setattr(Baseline, "prepare", lambda self, f: None)
+    monkeypatch.setattr(Baseline, "_labels", lambda *args: np.array(next(drawn)))
+    clock = iter(range(0, 60, 10))
+    monkeypatch.setattr("mmcopt.comparing.baselines.clock", lambda: float(next(clock)))
+    labels, rows = Baseline("kmeans").search(problem, 0, 25.0)
+    assert labels.tolist() == [0, 1] * 5
+    assert [math.isinf(row["best"]) for row in rows] == [True, False, True]
+
+
 def test_no_other_baseline_is_made():
     with pytest.raises(ParameterError, match="Baseline: name must be one of 'kmeans'"):
         Baseline("dbscan")
