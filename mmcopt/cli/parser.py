@@ -340,7 +340,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", title="commands")
     p = _add(commands, "demo", "solvers race on the digits 3 and 8, and what is best is proved",
              "examples\n  mmcopt demo\n  mmcopt demo --seconds 20 --out pictures/")
-    p.add_argument("--seconds", "--time-limit", type=float, default=12.0, metavar="S",
+    p.add_argument("--seconds", "--time-limit", type=float, default=10.0, metavar="S",
                    help="of the race and the proof, which may end sooner; preparation comes on top "
                    "(default: %(default)s)")
     p.add_argument("--no-plot", action="store_true", help="write no picture")
