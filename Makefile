@@ -2,6 +2,7 @@
 # make lint   style                            make test-slow  the long tests as well
 # make types  mypy and pyright                 make bench      benchmarks and tables
 # make docs   the documentation                make test-robust  the tests as other machines would run them
+# make release-check   the archives, the citation and the licences, before a release
 # Each makes the virtual environment it needs. `make test ARGS="-k name"` passes ARGS on;
 # `make test PYTHON=/path/to/python3` chooses the Python, VENV=folder the environment.
 
@@ -20,10 +21,10 @@ PYTEST = export NUMBA_CACHE_DIR="$(abspath $(VENV))/numba" OPENBLAS_NUM_THREADS=
 # All tests: first two processes share out what is to be compiled.
 WARM = $(if $(ARGS),,$(BIN)/mmcopt warmup > /dev/null &&)
 
-.PHONY: help demo test test-slow test-robust lint types bench docs dev clean
+.PHONY: help demo test test-slow test-robust lint types bench docs release-check dev clean
 
 help:
-	@sed -n '1,6s/^# //p' Makefile
+	@sed -n '1,7s/^# //p' Makefile
 
 demo: $(VENV)/.demo
 	$(BIN)/mmcopt demo $(ARGS)
@@ -39,6 +40,9 @@ test-robust: $(VENV)/.test
 
 bench: $(VENV)/.test
 	@$(PYTEST) -m "slow or not slow" tests/benchmarks $(ARGS)
+
+release-check: $(VENV)/.dev
+	$(BIN)/python tests/release.py
 
 docs: $(VENV)/.docs
 	NUMBA_CACHE_DIR="$(abspath $(VENV))/numba" OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 \

@@ -11,7 +11,7 @@ project = "mmcopt"
 author = "the mmcopt authors"
 version = release = mmcopt.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "numpydoc", "mathml", "made_pages"]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "notebooks"]
 myst_enable_extensions = ["dollarmath"]
 autodoc_typehints = "none"  # signatures have them
 autodoc_member_order = "bysource"

@@ -1,4 +1,4 @@
-"""Pages that are made anew for each build: the API, tables, and what each example prints and draws.
+"""Pages that are made anew for each build: the API, tables, what examples and notebooks show.
 
 They are written to docs/made/, which git ignores.
 """
@@ -23,6 +23,7 @@ MODULES = {
     "mmcopt.formulations.relaxations": "Relaxations",
     "mmcopt.solvers": "Solvers",
     "mmcopt.kernels": "Kernels",
+    "mmcopt.comparing": "Solvers side by side",
     "mmcopt.estimators": "Estimators for scikit-learn",
     "mmcopt.selection": "Choosing without labels",
     "mmcopt.assignment": "From a domain to its clusters",
@@ -102,6 +103,7 @@ def make(app):
         write(MADE / f"api-{name.replace('.', '-')}.rst", api_page(name, title, known))
     write(MADE / "pairing.md", f"# Which solver fits which problem\n\n{mm.pairing_table()}\n")
     subprocess.run([sys.executable, HERE / "run_examples.py", MADE / "ran"], check=True)
+    subprocess.run([sys.executable, HERE / "run_notebooks.py", MADE], check=True)
     for path in EXAMPLES:
         write(MADE / f"example-{path.stem}.md", example_page(path, MADE / "ran" / path.stem))
 

@@ -80,14 +80,30 @@ def check_keywords(taker: Callable[..., Any], given: Iterable[str]) -> None:
 
 
 def known_keywords(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a function say what may have been meant by a keyword that it does not take."""
+    """Let a function say what may have been meant by a keyword that it does not take.
+
+    One that takes a ``seed`` takes it by scikit-learn's name ``random_state``, too.
+    """
+    takes_seed = "seed" in inspect.signature(function).parameters
 
     @functools.wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        check_keywords(function, kwargs)
-        return function(*args, **kwargs)
+        given: dict[str, Any] = kwargs
+        if takes_seed and "random_state" in given:
+            given["seed"] = _as_seed(function.__name__, given)
+        check_keywords(function, given)
+        return function(*args, **given)
 
     return checked
+
+
+def _as_seed(owner: str, given: dict[str, Any]) -> Any:
+    """Take ``random_state`` from keywords, as a seed: a RandomState draws one."""
+    value = given.pop("random_state")
+    if "seed" in given:
+        raise ParameterError(f"{owner}: seed and random_state are two names for the same; give "
+                             "one of them.")
+    return int(value.randint(2**31 - 1)) if isinstance(value, np.random.RandomState) else value
 
 
 # ---------------------------------------------------------------- rules
@@ -262,6 +278,15 @@ def data_matrix(X: Any, *, owner: str, name: str = "X", sparse: bool = True) -> 
         if a.dtype == np.float16:
             a = a.astype(np.float64)
     return read_only(a)
+
+
+def unpacked(X: Any) -> NDArray[np.float64]:
+    """The rows of X as floats, those of a sparse matrix too, where memory holds them."""
+    if is_sparse(X):
+        require_memory(8.0 * X.shape[0] * X.shape[1], "the features as a dense array",
+                       "reduce their number, for example by TruncatedSVD.")
+        X = X.toarray()
+    return np.asarray(X, dtype=np.float64)
 
 
 def _finite(a: NDArray[Any], owner: str, name: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt.checks import data_matrix, integer, read_only
+from mmcopt.checks import data_matrix, integer, known_keywords, read_only
 from mmcopt.errors import DataError
 from mmcopt.types import Floats, Ints
 
@@ -49,6 +49,7 @@ class Cells:
         return np.asarray(values[self.cell_of])
 
 
+@known_keywords
 def micro_cells(X: Any, cells: int = 2000, *, seed: int = 0) -> Cells:
     """Condense the rows of X into about ``cells`` groups whose diameters are as even as possible.
 

@@ -32,7 +32,9 @@ def _seconds(value: float) -> str:
 # How the numbers of a column are printed; all others with six digits.
 FORMATS: dict[str, Callable[[float], str]] = {
     "gap": _percent, "hits": _share, "seconds": _seconds, "prepare": _seconds,
-    "time_to_best": _seconds, "ari": "{:.3f}".format, "accuracy": _percent,
+    "time_to_best": _seconds, "median": _seconds, "expected": _seconds,
+    "reached": _share, "restarts": "{:.0f}".format, "p": "{:.2g}".format,
+    "ari": "{:.3f}".format, "accuracy": _percent,
 }
 
 

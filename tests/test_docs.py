@@ -10,6 +10,7 @@ import warnings
 import pytest
 
 from mmcopt import registry
+from mmcopt.reproduce.tables import PaperTable
 
 ROOT = pathlib.Path(__file__).parents[1]
 PAGES = sorted(p for p in (ROOT / "docs").rglob("*.md") if p.parent.name in ("docs", "papers"))
@@ -49,6 +50,32 @@ def test_tests_that_are_named_exist(name):
 def test_files_that_are_named_exist(name):
     for path in re.findall(r"\b((?:tests|examples)/[\w/]+\.(?:py|md))\b", TEXTS[name]):
         assert (ROOT / path).exists()
+
+
+def printed_tables(paper):
+    """The tables of a paper as the package holds them."""
+    module = importlib.import_module(f"mmcopt.reproduce.{paper}")
+    found = module._printed_tables()
+    return [t for part in found for t in (part if isinstance(part, list) else [part])
+            if isinstance(t, PaperTable)]
+
+
+@pytest.mark.parametrize("paper", ["cpm3c", "evommc", "mkc", "sgd_lmsvc", "umc_rls"])
+def test_tables_of_papers_show_the_figures_that_the_package_holds(paper):
+    text = TEXTS[f"papers/{paper}.md"].split("<!-- tables -->")[1].split("<!-- end of")[0]
+    held = {f"Table {t.number}, {t.title}": t for t in printed_tables(paper)}
+    shown = re.findall(r"\*\*(Table .*)\*\*\n\n((?:\|.*\n?)+)", text)
+    assert shown
+    for title, lines in shown:
+        table = held[title]
+        columns, _, *rows = [[c.strip() for c in line.strip("|").split(" | ")]
+                             for line in lines.strip().splitlines()]
+        assert rows
+        for name, *cells in rows:
+            printed = {c: f.show(table.digits) for c, f in table.paper[name].items()}
+            pairs = dict(zip(columns[1:], (c.split(" / ") for c in cells), strict=True))
+            assert {c: p for c, (p, _) in pairs.items() if p != "-"} == printed
+            assert any(ours != "-" for _, ours in pairs.values())
 
 
 def made_pages():

@@ -39,6 +39,7 @@ DOORS = {
     ("mmcopt.modeling.result", "mmcopt.solving.ladder"),  # result.certify()
     ("mmcopt.modeling.result", "mmcopt.saving"),  # result.save(path)
     ("mmcopt.modeling.result", "mmcopt.plot"),  # result.plot(), result.to_html(path)
+    ("mmcopt.comparing.table", "mmcopt.comparing.run"),  # comparison.extend(...)
     ("mmcopt.comparing.table", "mmcopt.plot"),  # comparison.plot(), comparison.to_html(path)
     ("mmcopt.assignment.clusters", "mmcopt.plot"),  # clusters.plot()
     ("mmcopt.selection.cells", "mmcopt.plot"),  # grid.plot()

@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt.checks import is_sparse, require_memory
+from mmcopt.checks import is_sparse, unpacked
 from mmcopt.errors import DataError
 from mmcopt.kernels.neighbors import nearest
 from mmcopt.kernels.on_demand import Gaussians
@@ -197,11 +197,7 @@ def _dense(problem: Any) -> Floats:
     if problem.kernel.reads_matrix:
         raise DataError("clusters are parts of the space of the features, which a Precomputed "
                         "kernel does not show; give the features and a kernel of them.")
-    if is_sparse(problem.X):
-        require_memory(8.0 * problem.X.shape[0] * problem.X.shape[1], "the features as a dense "
-                       "array", "reduce their number, for example by TruncatedSVD.")
-        return np.asarray(problem.X.toarray(), dtype=np.float64)
-    return np.asarray(problem.X, dtype=np.float64)
+    return unpacked(problem.X)
 
 
 # ---------------------------------------------------------------- neighbours

@@ -28,7 +28,7 @@ from mmcopt.cli.console import LiveWatch, heard, note, say, show_json, show_tabl
 from mmcopt.cli.executor import executor_of
 from mmcopt.cli.exit_codes import BAD_INPUT, DONE, INTERRUPTED, SOLVER_FAILED
 from mmcopt.cli.ladder_view import LadderWatch, climb, show_ladder, thinned
-from mmcopt.cli.parse import parse_solvers
+from mmcopt.cli.parse import parse_rivals, parse_solvers
 from mmcopt.cli.task import Task
 from mmcopt.comparing import compare as run_comparison
 from mmcopt.comparing.files import check_suffix
@@ -38,6 +38,7 @@ from mmcopt.solving import solve as run_solver
 
 # ---------------------------------------------------------------- problems and files
 
+VERSUS = "wins, ties and losses over the seeds; p of a sign test"
 PICTURES = (".png", ".pdf", ".svg")
 
 
@@ -165,15 +166,15 @@ def compare(args: Namespace) -> int:
     _check_page(args.html)
     if args.save:
         check_suffix(args.save)
-    named = None if args.solvers is None else parse_solvers(args.solvers)
+    named = None if args.solvers is None else parse_rivals(args.solvers)
     task = Task(args, named)
     _introduce(args, task)
     live = False if args.json else LiveWatch()
     with heard() as warned, executor_of(args.executor) as executor:
         table = run_comparison({args.data: task.problem}, named or task.rivals(),
                                seeds=args.seeds, y=task.classes, time_limit=args.time_limit,
-                               n_jobs=args.jobs, progress=live, executor=executor,
-                               checkpoint=args.checkpoint)
+                               budget=args.budget, n_jobs=args.jobs, progress=live,
+                               executor=executor, checkpoint=args.checkpoint)
         if args.certify is not None and not table.interrupted:
             with LadderWatch(args.certify, quiet=args.json) as watch:
                 table.certify(time_limit=args.certify, progress=watch)
@@ -189,6 +190,8 @@ def compare(args: Namespace) -> int:
                    **table.as_dict(), "notes": [*table.notes(), *notes]})
     else:
         show_table(table.summary(), table.shown())
+        if args.budget is not None and (versus := table.versus()):
+            show_table(versus, list(versus[0]), VERSUS)
         say(*table.notes())
         show_ladder(ladder)
         show_notes(notes)

@@ -16,7 +16,8 @@ from mmcopt.types import Seed
 
 HEADINGS = {"runs": "runs", "best": "best obj.", "mean": "mean obj.", "hits": "hit best",
             "seconds": "seconds", "bound": "lower bound", "gap": "gap", "ari": "ARI",
-            "objective": "objective", "lower_bound": "lower bound"}
+            "time_to_best": "s to best", "objective": "objective",
+            "lower_bound": "lower bound"}
 
 
 def console(*, error: bool = False) -> Any:

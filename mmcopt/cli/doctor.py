@@ -6,45 +6,74 @@ import os
 import pathlib
 from argparse import Namespace
 from importlib import metadata
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from mmcopt.cli.console import say, show_json
 from mmcopt.cli.exit_codes import DONE
 from mmcopt.plot import about
-from mmcopt.tables import text_table
+from mmcopt.tables import markdown_table, text_table
 
-# What each optional package is for, and its licence.
-PARTS: dict[str, tuple[str, str]] = {
-    "clarabel": ("conic programs", "Apache-2.0"),
-    "scs": ("conic programs", "MIT"),
-    "cvxopt": ("conic programs", "GPL-3.0"),
-    "ecos": ("conic programs", "GPL-3.0"),
-    "osqp": ("masters of CuttingPlane", "Apache-2.0"),
-    "daqp": ("masters of CuttingPlane", "MIT"),
-    "quadprog": ("masters of CuttingPlane", "GPL-2.0"),
-    "piqp": ("masters of CuttingPlane", "BSD-2-Clause"),
-    "pyscipopt": ("exact references", "MIT"),
-    "dask": ("clusters", "BSD-3-Clause"),
-    "distributed": ("clusters", "BSD-3-Clause"),
-    "matplotlib": ("pictures", "PSF"),
-    "pandas": ("data frames", "BSD-3-Clause"),
-    "pyarrow": ("Parquet", "Apache-2.0"),
+EXTRAS = ("plot", "qp", "exact", "cluster")
+COLUMNS = ("package", "version", "for", "licence")
+
+
+class Part(NamedTuple):
+    """What a package is for, its licence, and the extra that brings it; none is always there."""
+
+    use: str
+    licence: str
+    extra: str = ""
+
+
+PARTS: dict[str, Part] = {
+    "numpy": Part("arrays", "BSD-3-Clause"),
+    "scipy": Part("sparse matrices, eigenvalues", "BSD-3-Clause"),
+    "scikit-learn": Part("kernels, estimators, data sets", "BSD-3-Clause"),
+    "numba": Part("compiled loops", "BSD-2-Clause"),
+    "cvxpy": Part("relaxations to read and extend", "Apache-2.0"),
+    "clarabel": Part("conic programs", "Apache-2.0"),
+    "scs": Part("conic programs", "MIT"),
+    "cvxopt": Part("conic programs, if asked for", "GPL-3.0"),
+    "ecos": Part("conic programs, if asked for", "GPL-3.0"),
+    "joblib": Part("parallel work", "BSD-3-Clause"),
+    "loky": Part("processes", "BSD-3-Clause"),
+    "cloudpickle": Part("processes", "BSD-3-Clause"),
+    "threadpoolctl": Part("threads of BLAS", "BSD-3-Clause"),
+    "rich": Part("tables in a terminal", "MIT"),
+    "matplotlib": Part("pictures", "PSF", "plot"),
+    "daqp": Part("masters of CuttingPlane", "MIT", "qp"),
+    "quadprog": Part("masters of CuttingPlane", "GPL-2.0", "qp"),
+    "piqp": Part("masters of CuttingPlane", "BSD-2-Clause", "qp"),
+    "pyscipopt": Part("exact references", "MIT", "exact"),
+    "dask": Part("clusters", "BSD-3-Clause", "cluster"),
+    "distributed": Part("clusters", "BSD-3-Clause", "cluster"),
+    "osqp": Part("masters of CuttingPlane", "Apache-2.0", "of your own"),
+    "pandas": Part("data frames", "BSD-3-Clause", "of your own"),
+    "pyarrow": Part("Parquet", "Apache-2.0", "of your own"),
 }
+
+
+def licence_table() -> str:
+    """What mmcopt stands on, with licences, in Markdown: the table of the README."""
+    rows = [{"package": name, "for": part.use, "licence": part.licence,
+             "comes with": f"`mmcopt[{part.extra}]`" if part.extra in EXTRAS
+             else part.extra or "mmcopt"} for name, part in PARTS.items()]
+    return markdown_table(rows, ("package", "for", "licence", "comes with"))
 
 
 def doctor(args: Namespace) -> int:
     """Print what is there."""
     facts = {**about(), **_threads(), **_loops(), **_data()}
-    rows = [{"package": name, "version": _version(name) or "not installed", "for": what,
-             "licence": licence} for name, (what, licence) in PARTS.items()]
+    rows = [{"package": name, "version": _version(name) or "not installed", "for": part.use,
+             "licence": part.licence} for name, part in PARTS.items()]
     if args.json:
         show_json({"facts": facts, "packages": rows})
         return DONE
     width = max(map(len, facts))
     say(*(f"{name:<{width}}  {value}" for name, value in facts.items()), "",
-        text_table(rows, ("package", "version", "for", "licence")))
+        text_table(rows, COLUMNS))
     return DONE
 
 

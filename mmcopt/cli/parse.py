@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import pathlib
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from mmcopt import kernels, registry
+from mmcopt.comparing.baselines import BASELINES, Baseline
 from mmcopt.constraints import Sizes
 from mmcopt.errors import MMCError, ParameterError
 from mmcopt.margins import LOSSES as MARGIN_LOSSES
@@ -199,6 +201,45 @@ def parse_sizes(text: str | None) -> Sizes | None:
                              f"got {text!r}.") from e
 
 
+def parse_known(text: str) -> dict[int, int]:
+    """Read samples with their clusters, ``0:1,5:0``, or a file with one of them a line.
+
+    >>> parse_known("0:1,5:0")
+    {0: 1, 5: 0}
+    """
+    found: dict[int, int] = {}
+    for i, cluster in _pairs("--known", text, ":", "SAMPLE:CLUSTER, as in 0:1,5:0"):
+        if found.setdefault(i, cluster) != cluster:
+            raise ParameterError(f"--known: sample {i} cannot be in the clusters {found[i]} and "
+                                 f"{cluster}.")
+    return found
+
+
+def parse_links(option: str, text: str) -> list[tuple[int, int]]:
+    """Read pairs of samples, ``3-8,4-9``, or a file with a pair a line.
+
+    >>> parse_links("--must-link", "3-8,4-9")
+    [(3, 8), (4, 9)]
+    """
+    return _pairs(option, text, "-", "SAMPLE-SAMPLE, as in 3-8,4-9")
+
+
+def _pairs(option: str, text: str, mark: str, form: str) -> list[tuple[int, int]]:
+    """Pairs of whole numbers with a mark, a comma or spaces between them, as typed or of a file."""
+    typed = re.fullmatch(rf"[\d\s,{mark}]*", text) is not None
+    if not typed and not pathlib.Path(text).is_file():
+        raise ParameterError(f"{option}: {text!r} is neither a file nor of the form {form}.")
+    lines = [] if typed else pathlib.Path(text).read_text(encoding="utf-8").splitlines()
+    found = []
+    for item in text.split(",") if typed else filter(str.strip, lines):
+        pair = re.fullmatch(rf"\s*(\d+)\s*[{mark},\s]\s*(\d+)\s*", item)
+        if pair is None:
+            raise ParameterError(f"{option}: cannot read {item!r}; write {form}"
+                                 f"{'' if typed else ', one a line'}.")
+        found.append((int(pair[1]), int(pair[2])))
+    return found
+
+
 def parse_loss(text: str) -> MarginLoss:
     """Read the name of a loss of margins.
 
@@ -231,6 +272,21 @@ def parse_solvers(text: str) -> list[Any]:
     >>> tabu.length, direct
     (5, Direct())
     """
+    return [_solver(name, given) for name, given in _specs(text)]
+
+
+def parse_rivals(text: str) -> list[Any]:
+    """Read solvers, and baselines, which have no parameters.
+
+    >>> parse_rivals("tabu,length=5,kmeans")[1]
+    Baseline(name='kmeans')
+    """
+    return [Baseline(name.lower()) if name.lower() in BASELINES and not given
+            else _solver(name, given) for name, given in _specs(text)]
+
+
+def _specs(text: str) -> list[tuple[str, dict[str, Any]]]:
+    """Names, each with the parameters that follow it."""
     specs: list[tuple[str, dict[str, Any]]] = []
     for item in text.split(","):
         key, equals, value = (part.strip() for part in item.partition("="))
@@ -241,7 +297,7 @@ def parse_solvers(text: str) -> list[Any]:
             specs[-1][1][key] = _literal(value)
         else:
             specs.append((key, {}))
-    return [_solver(name, given) for name, given in specs]
+    return specs
 
 
 def _solver(name: str, given: dict[str, Any]) -> Any:

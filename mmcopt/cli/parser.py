@@ -24,7 +24,7 @@ and know how far from optimal the answer can be."""
 
 EPILOG = """\
 start here
-  mmcopt demo                                   several solvers on the digits 3 and 8, a picture
+  mmcopt demo                                   solvers race on digits, a proof, a picture
   mmcopt solve iris --kernel gaussian:width=0.5 cluster a data set
   mmcopt compare moons --solvers shaking,tabu   solvers side by side, each from five seeds
   mmcopt solve moons --certify 20               ... and see the lower bound climb
@@ -63,6 +63,7 @@ FAMILIES = """\
 problems, and the options they take (mmcopt describe NAME prints their mathematics)
   labels      LeastSquares  --lam, --kernel, --sizes, --scaling, --no-center   (the default)
               Diffrac       --kappa, --kernel, --sizes: give sizes, or one cluster is largest
+              all of labels: --known, --must-link, --cannot-link
               KernelKMeans  --kernel, --sizes: k-means, without --kernel in the space of the data
               DiscriminativeKMeans --lam, --kernel, --sizes, --no-center: by fits of its means
   margins     CPM3C         --beta, --kernel, --loss, --size-floor, --balance, --no-center,
@@ -81,6 +82,7 @@ examples
   mmcopt solve iris --kernel gaussian:width=0.5
   mmcopt solve digits:3,8 --sizes 0.2 --time-limit 5 --out labels.csv
   mmcopt solve moons --formulation KernelKMeans --kernel neighbors.unit
+  mmcopt solve moons --known 0:1,5:0 --must-link 3-8 --cannot-link links.txt
   mmcopt solve my.csv -k 4 --kernel '0.3*linear+gaussian:width=1' --save run.npz --certify 30
   mmcopt solve moons --solver shaking,polish=false --restarts 10 --json
   mmcopt solve gaussians:n=60,distance=2 --solver BranchAndBound    a proof
@@ -107,6 +109,7 @@ COMPARE = f"""\
 examples
   mmcopt compare iris --kernel gaussian:width=0.5
   mmcopt compare digits:3,8 --solvers shaking,tabu,memetic --seeds 10 --time-limit 2
+  mmcopt compare digits:3,8 --solvers shaking,tabu,kmeans,ward --budget 2
   mmcopt compare moons --solvers tabu,length=5,tabu,length=50 --save table.md --certify 30
   mmcopt compare digits:1,7 --formulation CPM3C
   mmcopt compare iris --formulation CPM3C --size-floor 0 --solvers cuttingplane,sgd
@@ -188,13 +191,20 @@ def _problem_options(parser: Any) -> None:
                        "Hypersphere 10)")
     group.add_argument("--no-center", action="store_true", default=None,
                        help="do not centre the kernel or the features")
-    group = parser.add_argument_group("labels: LeastSquares, Diffrac")
+    group = parser.add_argument_group("labels: LeastSquares, Diffrac, KernelKMeans and its kin")
     group.add_argument("--lam", type=float, metavar="L",
                        help="regularisation of LeastSquares (default: 0.1)")
     group.add_argument("--kappa", type=float, metavar="K",
                        help="regularisation of Diffrac (default: 0.001)")
     group.add_argument("--sizes", metavar="A|LOW:HIGH",
                        help="cluster sizes: 0.2 is within 20 %% of equal, 10:40 from 10 to 40")
+    group.add_argument("--known", metavar="I:CLUSTER,...|FILE",
+                       help="clusters of samples that are known, counted from 0: 0:1,5:0; or a "
+                       "file with one a line")
+    group.add_argument("--must-link", metavar="I-J,...|FILE",
+                       help="pairs of samples of one cluster: 3-8,4-9; or a file, a pair a line")
+    group.add_argument("--cannot-link", metavar="I-J,...|FILE",
+                       help="pairs of samples of two clusters")
     group.add_argument("--scaling", metavar="sum|mean",
                        help="of the loss of LeastSquares (default: sum)")
     group = parser.add_argument_group("margins: CPM3C, MKC")
@@ -265,10 +275,14 @@ def _compare_parser(commands: Any) -> None:
     run = p.add_argument_group("search")
     run.add_argument("--solvers", metavar="A,B[,PARAM=VALUE]...",
                      help="default: Shaking,Evolutionary,Tabu,Memetic for problems of labels, "
-                     "those that fit for the others")
+                     "those that fit for the others; also kmeans, spectral, gmm and ward, which "
+                     "see the samples and not the problem")
     run.add_argument("--seeds", type=int, default=5, metavar="N",
                      help="runs of each solver (default: %(default)s)")
     run.add_argument("--time-limit", type=float, metavar="SECONDS", help="for each run")
+    run.add_argument("--budget", type=float, metavar="SECONDS",
+                     help="in place of it: restart every solver until each run has had as much, "
+                     "and take its best; also prints who won against whom")
     run.add_argument("--jobs", type=int, metavar="N", help="runs at once")
     _executor_option(run, "runs")
     _checkpoint_option(run, "comparison")
@@ -324,10 +338,11 @@ def build_parser() -> argparse.ArgumentParser:
                      formatter_class=_Help)
     parser.add_argument("--version", action="version", version=f"mmcopt {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", title="commands")
-    p = _add(commands, "demo", "several solvers on the digits 3 and 8, explained",
+    p = _add(commands, "demo", "solvers race on the digits 3 and 8, and what is best is proved",
              "examples\n  mmcopt demo\n  mmcopt demo --seconds 20 --out pictures/")
-    p.add_argument("--seconds", type=float, default=6.0, metavar="S",
-                   help="search time in all, besides preparation (default: %(default)s)")
+    p.add_argument("--seconds", "--time-limit", type=float, default=10.0, metavar="S",
+                   help="of the race and the proof, which may end sooner; preparation comes on top "
+                   "(default: %(default)s)")
     p.add_argument("--no-plot", action="store_true", help="write no picture")
     p.add_argument("--out", default=".", metavar="DIR", help="folder of mmcopt-demo.png")
     _solve_parser(commands)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 from argparse import Namespace
 from collections.abc import Sequence
@@ -12,8 +13,16 @@ import numpy as np
 
 from mmcopt import datasets, registry
 from mmcopt.capabilities import CutRisk, LabelQuadratic
-from mmcopt.checks import integer, listed, optional, real
-from mmcopt.cli.parse import parse_kernel, parse_loss, parse_sizes, parse_solvers, unknown
+from mmcopt.checks import integer, listed, optional, real, shown
+from mmcopt.cli.parse import (
+    parse_kernel,
+    parse_known,
+    parse_links,
+    parse_loss,
+    parse_sizes,
+    parse_solvers,
+    unknown,
+)
 from mmcopt.errors import DataError, ParameterError
 from mmcopt.kernels import Gaussian, Kernel
 from mmcopt.modeling.domain_problem import KernelDomain
@@ -23,11 +32,16 @@ from mmcopt.solving import fits
 # Options and the parameters of a constructor that they stand for.
 PARAMETERS = {
     "clusters": ("n_clusters",), "kernel": ("kernel", "kernels"), "lam": ("lam",),
-    "kappa": ("kappa",), "scaling": ("scaling",), "sizes": ("sizes",), "beta": ("beta",),
+    "kappa": ("kappa",), "scaling": ("scaling",), "sizes": ("sizes",), "known": ("known",),
+    "must_link": ("must_link",), "cannot_link": ("cannot_link",), "beta": ("beta",),
     "C": ("C",), "p": ("p",), "loss": ("loss",), "balance": ("balance",),
     "size_floor": ("size_floor",), "bias": ("bias",), "no_center": ("center",),
     "no_normalize": ("normalize",),
 }
+READ: dict[str, Any] = {  # options that are more than a number or a word
+    "sizes": parse_sizes, "loss": parse_loss, "known": parse_known,
+    "must_link": functools.partial(parse_links, "--must-link"),
+    "cannot_link": functools.partial(parse_links, "--cannot-link")}
 SEARCHES = ("Shaking", "Evolutionary", "Tabu", "Memetic")  # compared where points are labels
 CONIC = 500  # samples up to which a conic solver is compared with the others
 DIGITS = 4  # of a gamma and a C that are chosen, so that they can be typed again
@@ -106,7 +120,7 @@ def parameters(cls: Any, args: Namespace) -> dict[str, Any]:
                                  "several.")
         else:
             given["kernel"] = kernels[0]
-    for name, read in (("sizes", parse_sizes), ("loss", parse_loss)):
+    for name, read in READ.items():
         if name in given:
             given[name] = read(given[name])
     for name in ("center", "normalize"):  # they are switched off
@@ -252,13 +266,13 @@ def constants(problem: Any) -> dict[str, Any]:
 def described(problem: Any) -> str:
     """One line: the formulation and its parameters, flags only where they were changed."""
     defaults = inspect.signature(type(problem)).parameters
-    shown = []
+    words = []
     for name, value in constants(problem).items():
         quiet = value is None or (value == defaults[name].default
                                   and (isinstance(value, bool | str) or value == 0))
         if not quiet:
-            shown.append(f"{name} = {_word(value)}")
-    return f"{type(problem).__name__}: {', '.join(shown)}" if shown else type(problem).__name__
+            words.append(f"{name} = {_word(value)}")
+    return f"{type(problem).__name__}: {', '.join(words)}" if words else type(problem).__name__
 
 
 def _word(value: Any) -> str:
@@ -268,6 +282,6 @@ def _word(value: Any) -> str:
         return " | ".join(map(repr, value))
     if dataclasses.is_dataclass(value) and not isinstance(value, Kernel):
         given = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-        shown = ", ".join(f"{k}={v!r}" for k, v in given.items() if v is not None)
-        return f"{type(value).__name__}({shown})"
+        words = ", ".join(f"{k}={shown(v)}" for k, v in given.items() if v is not None)
+        return f"{type(value).__name__}({words})"
     return repr(value)

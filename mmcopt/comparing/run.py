@@ -1,7 +1,8 @@
 """Solvers side by side on problems: one row a run, each with its bound and its time.
 
 Kernels, offers and compiled loops are made before any clock starts, so that the seconds of a row
-are those of its search.
+are those of its search. What is to be done is a `Plan`, which can grow: only what is missing of it
+is done.
 """
 
 from __future__ import annotations
@@ -9,31 +10,24 @@ from __future__ import annotations
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-import numpy as np
-
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.checks import integer, known_keywords, optional, real
-from mmcopt.comparing.table import Comparison, Row
+from mmcopt.comparing.asked import Rival, named_problems, named_solvers, seeds_of, truth_of
+from mmcopt.comparing.baselines import Baseline
+from mmcopt.comparing.table import Comparison, Plan, Row
 from mmcopt.compiled.compiling import announced, clock
-from mmcopt.errors import (
-    BackendError,
-    DataError,
-    IncompatibleError,
-    MMCWarning,
-    ParameterError,
-)
+from mmcopt.errors import BackendError, IncompatibleError, MMCWarning, ParameterError
 from mmcopt.linalg import one_thread
 from mmcopt.modeling import Formulation
 from mmcopt.modeling.result import Result, Status
-from mmcopt.solving import Solver, repr_solver, solve
+from mmcopt.solving import solve
 from mmcopt.solving.checkpoints import Checkpoint, Place
 from mmcopt.solving.executors import LostError, Signal, check_executor, is_here, team
-from mmcopt.solving.pairing import resolve_solver
 from mmcopt.types import Path, Seed
 
 
@@ -92,18 +86,19 @@ class _Task:
 class _Runs:
     """The runs of one comparison, one after another or where an executor puts them."""
 
-    def __init__(self, table: Comparison, solvers: dict[str, Solver], watch: Watch,
-                 limits: dict[str, Any], file: Checkpoint | None) -> None:
-        self.table, self.solvers, self.watch, self.limits = table, solvers, watch, limits
-        self.file = file
+    def __init__(self, table: Comparison, plan: Plan, watch: Watch,
+                 file: Checkpoint | None) -> None:
+        self.table, self.solvers, self.limits = table, plan.solvers, plan.limits
+        self.watch, self.file = watch, file
         self.prepared: dict[tuple[str, str], float] = {}
         self.stop: Signal = threading.Event()
         self.lock = threading.Lock()
 
-    def prepare(self) -> None:
+    def prepare(self, todo: list[_Task]) -> None:
         """Build offers and warm solvers; what the solvers of a problem share is charged to each."""
+        wanted = {(task.problem, task.solver) for task in todo}
         for name, problem in self.table.problems.items():
-            fitting = [s for s in self.solvers if (name, s) in self.prepared]
+            fitting = [s for s in self.solvers if (name, s) in wanted]
             shared = clock()
             offer = problem.offer(LabelQuadratic) if fitting else None
             if offer is not None and offer.matrix.is_dense:
@@ -124,8 +119,16 @@ class _Runs:
         problem, solver = self.table.problems[task.problem], self.solvers[task.solver]
         where = (task.problem, task.solver, task.seed)
         try:
-            result = solve(problem, solver, seed=task.seed, callback=step,
-                           checkpoint=self._place(where), **self.limits)
+            place = self._place(where)
+            if not isinstance(solver, Baseline):
+                result = solve(problem, solver, seed=task.seed, callback=step, checkpoint=place,
+                               **self.limits)
+            elif place is None:
+                result = solver.solve(problem, task.seed, self.limits["budget"])
+            else:
+                found = place.file.kept(place.key, lambda: solver.search(
+                    problem, task.seed, self.limits["budget"]))
+                result = solver.judged(problem, *found)
         except BackendError as e:
             self._failed(task, e)
         else:
@@ -210,7 +213,7 @@ class _Elsewhere:
     """What runs in other processes share: it is sent once to each."""
 
     problems: dict[str, Formulation]
-    solvers: dict[str, Solver]
+    solvers: dict[str, Rival]
     limits: dict[str, Any]
     stop: Signal
 
@@ -226,12 +229,15 @@ class _Answer:
 
 def _elsewhere(shared: _Elsewhere, task: _Task) -> _Answer:
     """Do a run in a process of its own."""
-    problem, result, failed = shared.problems[task.problem], None, None
+    problem, solver = shared.problems[task.problem], shared.solvers[task.solver]
+    result, failed = None, None
     with one_thread, warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always", MMCWarning)
         try:
-            result = solve(problem, shared.solvers[task.solver], seed=task.seed,
-                           callback=lambda row: shared.stop.is_set(), **shared.limits)
+            result = solver.solve(problem, task.seed, shared.limits["budget"]) \
+                if isinstance(solver, Baseline) else \
+                solve(problem, solver, seed=task.seed,
+                      callback=lambda row: shared.stop.is_set(), **shared.limits)
         except BackendError as e:
             failed = e
     if result is not None:
@@ -243,19 +249,24 @@ def _elsewhere(shared: _Elsewhere, task: _Task) -> _Answer:
 
 @known_keywords
 def compare(problems: Any, solvers: Any, *, seeds: int | Sequence[Any],
-            time_limit: float | None = None, y: Any = None, n_jobs: int | None = None,
-            max_iter: int | None = None, init: Any = None, executor: Any = None,
-            progress: bool | Watch = False, checkpoint: Path | None = None) -> Comparison:
+            time_limit: float | None = None, budget: float | None = None, y: Any = None,
+            n_jobs: int | None = None, max_iter: int | None = None, init: Any = None,
+            executor: Any = None, progress: bool | Watch = False, columns: Sequence[str] = (),
+            checkpoint: Path | None = None) -> Comparison:
     """Run every solver on every problem from every seed.
 
     Parameters
     ----------
     problems : Formulation, list, or dict of names
     solvers : Solver or name, list, or dict of names
+        Beside solvers also "kmeans", "spectral", "gmm" and "ward": see `Baseline`.
     seeds : int or list
         An integer stands for 0 .. seeds - 1.
     time_limit, max_iter
         Limits of each run, as in `mmcopt.solve`.
+    budget : float
+        Seconds of search that each run has, the same for all: a solver that is done earlier is
+        restarted until they are spent, and the best of its restarts counts.
     init : "kmeans" or another start of `mmcopt.solve`
         Where every run begins; at random when it is None.
     y : labels, or dict of problem name -> labels
@@ -266,6 +277,8 @@ def compare(problems: Any, solvers: Any, *, seeds: int | Sequence[Any],
         Where the runs are done, as in `mmcopt.solve`: the table is the same but for its seconds.
     progress : bool or Watch
         Show a progress line, or report to an object.
+    columns : list of names
+        What the summary shows; by default what suits the limits and the classes that were given.
     checkpoint : path
         A file to which the comparison is written about once a second: the same call goes on where
         a killed one was, with the runs that it had done and the state of the one at work.
@@ -274,7 +287,7 @@ def compare(problems: Any, solvers: Any, *, seeds: int | Sequence[Any],
     -------
     Comparison
         Pairs that do not fit are left out and listed with their reasons; Ctrl-C returns the runs
-        that are done.
+        that are done. `Comparison.extend` adds solvers, seeds and problems later.
 
     Examples
     --------
@@ -287,31 +300,58 @@ def compare(problems: Any, solvers: Any, *, seeds: int | Sequence[Any],
     >>> table.refused
     [('LeastSquares', 'Direct', 'it needs LinearSystem, which this LeastSquares does not offer.')]
     """
-    optional(integer(1)).check("compare", "n_jobs", n_jobs)
-    check_executor("compare", executor)
     optional(integer(1)).check("compare", "max_iter", max_iter)
     optional(real(0)).check("compare", "time_limit", time_limit)
-    named, chosen = _named_problems(problems), _named_solvers(solvers)
-    table = Comparison(named, _truth(named, y))
+    optional(real(0)).check("compare", "budget", budget)
+    if budget is not None and time_limit is not None:
+        raise ParameterError("compare: time_limit and budget are two limits of the same clock; "
+                             "give budget to restart every solver until it is spent.")
+    named = named_problems(problems)
+    table = Comparison(named, truth_of(named, y), columns=columns)
+    table.plan = Plan(named_solvers(solvers), seeds_of(seeds), {
+        "time_limit": time_limit, "max_iter": max_iter, "init": init, "budget": budget})
+    return complete(table, n_jobs, executor, progress, checkpoint)
+
+
+def extend(table: Comparison, solvers: Any, seeds: Any, problems: Any, y: Any,
+           **where: Any) -> Comparison:
+    """Do what is missing of a comparison that is asked for more: see `Comparison.extend`."""
+    if table.plan is None:
+        raise ParameterError("extend: this Comparison was not made by mmcopt.compare, so nothing "
+                             "says how its runs were done; make one with mmcopt.compare.")
+    new = {} if problems is None else named_problems(problems, table.problems)
+    wanted = seeds_of(seeds) if seeds is not None else []
+    rivals = {} if solvers is None else named_solvers(solvers, table.plan.solvers)
+    table.problems.update(new)
+    table.y.update(truth_of(new or table.problems, y))
+    table.plan.solvers.update(rivals)
+    table.plan.seeds += [s for s in wanted if s not in table.plan.seeds]
+    return complete(table, **where)
+
+
+def complete(table: Comparison, n_jobs: int | None = None, executor: Any = None,
+             progress: bool | Watch = False, checkpoint: Path | None = None) -> Comparison:
+    """Do the runs of a comparison's plan that it has not done, and sort its rows."""
+    optional(integer(1)).check("compare", "n_jobs", n_jobs)
+    check_executor("compare", executor)
     if checkpoint is not None and executor is not None and not is_here(executor):
         raise ParameterError("compare: a checkpoint is written by the process that does the runs; "
                              "leave it out, or use executor='threads'.")
     file = None if checkpoint is None else Checkpoint(checkpoint, "comparison")
     watch = progress if isinstance(progress, Watch) else (_Line() if progress else Watch())
-    runs = _Runs(table, chosen, watch, {"time_limit": time_limit, "max_iter": max_iter,
-                                        "init": init}, file)
-    _pair(table, chosen, runs.prepared)
-    tasks = [_Task(p, s, seed) for p in named for seed in _seeds(seeds) for s in chosen
-             if (p, s) in runs.prepared]
+    plan = cast(Plan, table.plan)
+    runs = _Runs(table, plan, watch, file)
+    tasks = _tasks(table, plan, runs.prepared)
+    todo = _undone(table, tasks)
     told = nullcontext() if isinstance(progress, Watch) else announced(bool(progress))
     try:
         with one_thread, told:  # one whatever n_jobs is
-            runs.prepare()
-            watch.begin(len(tasks))
+            runs.prepare(todo)
+            watch.begin(len(todo))
             if executor is None and n_jobs in (None, 1):
-                runs.serial(tasks)
+                runs.serial(todo)
             else:
-                runs.shared_out(tasks, executor or "threads", n_jobs)
+                runs.shared_out(todo, executor or "threads", n_jobs)
     except KeyboardInterrupt:
         runs.stop.set()
     finally:
@@ -321,81 +361,24 @@ def compare(problems: Any, solvers: Any, *, seeds: int | Sequence[Any],
         table.checkpoint = file
     table.interrupted = runs.stop.is_set()
     _sort(table, tasks)
+    table.share_bounds()
     return table
 
 
-def _seeds(seeds: int | Sequence[Any]) -> list[Any]:
-    if isinstance(seeds, Sequence | np.ndarray):
-        if not len(seeds):
-            raise ParameterError("compare: seeds must name at least one seed; got an empty list.")
-        return [int(s) if isinstance(s, np.integer) else s for s in seeds]
-    integer(1).check("compare", "seeds", seeds)
-    return list(range(seeds))
+def _undone(table: Comparison, tasks: list[_Task]) -> list[_Task]:
+    """The runs that have no row, or one that Ctrl-C cut short, which is dropped."""
+    whole = [row["status"] != str(Status.INTERRUPTED) for row in table.rows]
+    table.results[:] = [r for r, keep in zip(table.results, whole, strict=True) if keep]
+    table.rows[:] = [row for row, keep in zip(table.rows, whole, strict=True) if keep]
+    done = {(row["problem"], row["solver"], str(row["seed"])) for row in table.rows}
+    return [t for t in tasks if (t.problem, t.solver, str(t.seed)) not in done]
 
 
-def _listed(given: Any) -> list[Any]:
-    return list(given) if isinstance(given, list | tuple) else [given]
-
-
-def _distinct(names: list[str]) -> list[str]:
-    """Add numbers to the later ones of equal names."""
-    seen: dict[str, int] = {}
-    out = []
-    for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        out.append(name if seen[name] == 1 else f"{name} #{seen[name]}")
-    return out
-
-
-def _named_problems(given: Any) -> dict[str, Formulation]:
-    problems = list(given.values()) if isinstance(given, Mapping) else _listed(given)
-    for f in problems:
-        if not isinstance(f, Formulation):
-            raise ParameterError("compare: problems must be Formulations such as LeastSquares(X); "
-                                 f"got {type(f).__name__}.")
-    if not problems:
-        raise ParameterError("compare: problems must name at least one problem; got none.")
-    if isinstance(given, Mapping):
-        return {str(name): f for name, f in given.items()}
-    names = [type(f).__name__ for f in problems]
-    if len(set(names)) < len(names):
-        sizes = [(getattr(f, "n", None), getattr(f, "n_clusters", None)) for f in problems]
-        names = [name + (f" n={n}" if n else "") + (f" k={k}" if k else "")
-                 for name, (n, k) in zip(names, sizes, strict=True)]
-    return dict(zip(_distinct(names), problems, strict=True))
-
-
-def _named_solvers(given: Any) -> dict[str, Solver]:
-    listed = list(given.values()) if isinstance(given, Mapping) else _listed(given)
-    if not listed or any(s is None for s in listed):
-        raise ParameterError("compare: solvers must be Solvers such as Memetic(), or their names; "
-                             f"got {given!r}.")
-    solvers = [resolve_solver(s, None) for s in listed]
-    names = list(map(str, given)) if isinstance(given, Mapping) \
-        else _distinct([repr_solver(s) for s in solvers])
-    return dict(zip(names, solvers, strict=True))
-
-
-def _truth(problems: Mapping[str, Formulation], y: Any) -> dict[str, Any]:
-    if y is None:
-        return {}
-    given = dict(y) if isinstance(y, Mapping) else dict.fromkeys(problems, y)
-    for name, labels in given.items():
-        if name not in problems:
-            raise ParameterError(f"compare: y names the problem {name!r}; there are "
-                                 f"{', '.join(problems)}.")
-        n = getattr(problems[name], "n", None)
-        if labels is not None and n is not None and len(labels) != n:
-            raise DataError(f"compare: y holds {len(labels)} labels, but {name} has {n} samples; "
-                            "give y as a dict of problem name -> labels.")
-    return given
-
-
-def _pair(table: Comparison, solvers: Mapping[str, Solver],
-          fitting: dict[tuple[str, str], float]) -> None:
-    """List the pairs that fit, and those that do not with the reason."""
+def _tasks(table: Comparison, plan: Plan, fitting: dict[tuple[str, str], float]) -> list[_Task]:
+    """The runs of all pairs that fit; those that do not are listed with the reason."""
+    table.refused.clear()
     for p, problem in table.problems.items():
-        for s, solver in solvers.items():
+        for s, solver in plan.solvers.items():
             reason = solver.refuses(problem)
             if reason is None:
                 fitting[p, s] = 0.0
@@ -405,13 +388,20 @@ def _pair(table: Comparison, solvers: Mapping[str, Solver],
         reasons = "\n".join(f"  {s} on {p}: {why}" for p, s, why in table.refused)
         raise IncompatibleError(f"compare: no solver fits any problem.\n{reasons}\n"
                                 "  mmcopt.fits(problem) lists those that do.")
+    return [_Task(p, s, seed) for p in table.problems for seed in plan.seeds
+            for s in plan.solvers if (p, s) in fitting]
 
 
 def _sort(table: Comparison, tasks: list[_Task]) -> None:
     """Order the rows by problem, solver and seed, whatever the order of the runs."""
     place = {(t.problem, t.solver): i for i, t in reversed(list(enumerate(tasks)))}
     seeds = {str(t.seed): i for i, t in reversed(list(enumerate(tasks)))}
-    both = sorted(zip(table.rows, table.results, strict=True),
-                  key=lambda b: (place[b[0]["problem"], b[0]["solver"]], seeds[str(b[0]["seed"])]))
+
+    def order(both: tuple[Row, Result | None]) -> tuple[int, int]:
+        row = both[0]  # labels that were added stand at the end
+        return (place.get((row["problem"], row["solver"]), len(tasks)),
+                seeds.get(str(row["seed"]), len(tasks)))
+
+    both = sorted(zip(table.rows, table.results, strict=True), key=order)
     table.rows[:] = [row for row, _ in both]
     table.results[:] = [result for _, result in both]

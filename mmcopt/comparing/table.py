@@ -5,29 +5,48 @@ from __future__ import annotations
 import dataclasses
 import html
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mmcopt.bounds.certificates import capped
+from mmcopt.checks import choice, real
+from mmcopt.comparing.asked import Rival
 from mmcopt.comparing.files import save_table
+from mmcopt.comparing.statistics import (
+    HIT,
+    Row,
+    goal,
+    is_feasible,
+    is_hit,
+    target_rows,
+    versus_rows,
+)
 from mmcopt.errors import IncompatibleError, MMCError
 from mmcopt.metrics import adjusted_rand_index
 from mmcopt.modeling import Formulation
-from mmcopt.modeling.result import ClimbEnd, Result, Rung, Status
+from mmcopt.modeling.result import ClimbEnd, History, Result, Rung, Status
 from mmcopt.solving.checkpoints import Checkpoint, ClimbBook
 from mmcopt.solving.ladder import tighten, with_rungs
 from mmcopt.tables import as_frame, html_table, markdown_table, text_table
-from mmcopt.tolerances import FEASIBLE
 from mmcopt.types import Path, Seed
 
 COLUMNS: tuple[str, ...] = ("problem", "solver", "seed", "status", "objective", "lower_bound",
-                            "gap", "violation", "prepare", "seconds", "time_to_best", "ari")
-SUMMARY: tuple[str, ...] = ("problem", "solver", "runs", "best", "mean", "hits", "seconds",
-                            "bound", "gap", "ari")
-HIT = 1e-6  # relative distance at which a run has found the best known objective
-Row = dict[str, Any]
+                            "gap", "violation", "prepare", "seconds", "restarts", "time_to_best",
+                            "ari")
+SUMMARY: tuple[str, ...] = ("problem", "solver", "runs", "restarts", "best", "mean", "hits",
+                            "seconds", "time_to_best", "bound", "gap", "ari")
+
+
+@dataclass
+class Plan:
+    """What a comparison runs: each of its problems by each solver from each seed, within limits."""
+
+    solvers: dict[str, Rival]
+    seeds: list[Any]
+    limits: dict[str, Any]
 
 
 class Comparison:
@@ -39,9 +58,11 @@ class Comparison:
     problem, what `certify` knew when.
     """
 
-    def __init__(self, problems: Mapping[str, Formulation],
-                 y: Mapping[str, Any] | None = None) -> None:
-        self.problems = dict(problems)
+    def __init__(self, problems: Mapping[str, Formulation], y: Mapping[str, Any] | None = None,
+                 *, columns: Sequence[str] = ()) -> None:
+        for name in columns:
+            choice(*SUMMARY).check("compare", "each of columns", name)
+        self.problems, self.columns = dict(problems), tuple(columns)
         self.y = dict(y or {})
         self.rows: list[Row] = []
         self.results: list[Result | None] = []
@@ -50,6 +71,7 @@ class Comparison:
         self.interrupted = False
         self.ladders: dict[str, tuple[Rung, ...]] = {}
         self.checkpoint: Checkpoint | None = None  # that `certify` goes on with
+        self.plan: Plan | None = None  # where `mmcopt.compare` made it
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -64,6 +86,20 @@ class Comparison:
         self.append(known[0], name, None, result, None, seconds)
         return self
 
+    def extend(self, solvers: Any = None, *, seeds: Any = None, problems: Any = None, y: Any = None,
+               n_jobs: int | None = None, executor: Any = None, progress: Any = False,
+               checkpoint: Path | None = None) -> Comparison:
+        """Add solvers, seeds or problems, and do the runs that are missing, within the old limits.
+
+        What is there already is not done again: ``seeds=20`` after ``seeds=10`` adds ten. Without
+        arguments it does what Ctrl-C kept from being done. ``y`` are classes of new problems; the
+        others are those of `mmcopt.compare`.
+        """
+        from mmcopt.comparing.run import extend
+
+        return extend(self, solvers, seeds, problems, y, n_jobs=n_jobs, executor=executor,
+                      progress=progress, checkpoint=checkpoint)
+
     def append(self, problem: str, solver: str, seed: Seed, result: Result,
                prepare: float | None, seconds: float | None) -> Row:
         """Add one row; its ARI, gap and time to the best labels are worked out here."""
@@ -71,8 +107,10 @@ class Comparison:
         ari = None if y is None or result.labels is None else adjusted_rand_index(y, result.labels)
         row = dict(zip(COLUMNS, (
             problem, solver, seed, str(result.status), result.objective, result.lower_bound,
-            result.gap, result.violation, prepare, seconds, time_to_best(result, seconds), ari),
-            strict=True))
+            result.gap, result.violation, prepare, seconds, _restarts(result),
+            time_to_best(result, seconds), ari), strict=True))
+        if self.budget is not None:  # of thousands of restarts keep what the curves need
+            result = dataclasses.replace(result, history=_improving(result.history))
         self.rows.append(row)
         self.results.append(result)
         return row
@@ -86,9 +124,14 @@ class Comparison:
         self.failures.append((problem, solver, " ".join(str(error).split())))
         return row
 
+    @property
+    def budget(self) -> float | None:
+        """Seconds that every run had, where they were equal."""
+        return None if self.plan is None else self.plan.limits["budget"]
+
     def best(self, problem: str) -> Result | None:
         """Return the feasible result of the smallest objective, over all solvers."""
-        found = [r for row, r in zip(self.rows, self.results, strict=True)
+        found = [r for row, r in self._runs()
                  if row["problem"] == problem and r is not None and r.feasible]
         return min(found, key=lambda r: r.objective, default=None)
 
@@ -120,6 +163,14 @@ class Comparison:
                 break
         return self
 
+    def share_bounds(self) -> None:
+        """Give rows that came later the bounds that `certify` has climbed to."""
+        for name in self.ladders:
+            bounded = [r for row, r in self._runs() if row["problem"] == name
+                       and r is not None and r.lower_bound is not None]
+            if bounded:
+                self._raise_bounds(name, max(bounded, key=lambda r: r.lower_bound or -np.inf))
+
     def _book(self, name: str) -> ClimbBook | None:
         """Where the climb of a problem keeps what it reaches."""
         return None if self.checkpoint is None else ClimbBook(self.checkpoint, f"climb of {name}")
@@ -141,6 +192,9 @@ class Comparison:
             self.results[i] = r
             row.update(lower_bound=r.lower_bound, gap=r.gap, status=str(r.status))
 
+    def _runs(self) -> list[tuple[Row, Result | None]]:
+        return list(zip(self.rows, self.results, strict=True))
+
     # ------------------------------------------------------------ what it says
 
     def summary(self) -> list[Row]:
@@ -148,7 +202,7 @@ class Comparison:
 
         ``best`` and ``mean`` objective count feasible runs; ``hits`` is the share of runs within
         1e-6 (relative) of the best known objective of the problem; ``bound`` is the largest, and
-        ``gap`` that of ``best`` to it.
+        ``gap`` that of ``best`` to it. ``restarts``, ``seconds`` and ``time_to_best`` are means.
         """
         groups: dict[tuple[str, str], list[Row]] = {}
         for row in self.rows:
@@ -157,15 +211,49 @@ class Comparison:
 
     def _summarise(self, problem: str, solver: str, rows: list[Row]) -> Row:
         known = self.best(problem)
-        values = [r["objective"] for r in rows if _feasible(r)]
+        values = [r["objective"] for r in rows if is_feasible(r)]
         best = min(values, default=None)
         bound = max((r["lower_bound"] for r in rows if r["lower_bound"] is not None), default=None)
         gap = None if best is None or bound is None else (best - bound) / max(abs(best), 1e-10)
         hits = 0 if known is None else sum(is_hit(v, known.objective) for v in values)
-        return {"problem": problem, "solver": solver, "runs": len(rows), "best": best,
-                "mean": _mean(values), "hits": hits / len(rows),
-                "seconds": _mean([r["seconds"] for r in rows]), "bound": bound, "gap": gap,
-                "ari": _mean([r["ari"] for r in rows])}
+        means = {c: _mean([r[c] for r in rows])
+                 for c in ("restarts", "seconds", "time_to_best", "ari")}
+        row = {"problem": problem, "solver": solver, "runs": len(rows), "best": best,
+               "mean": _mean(values), "hits": hits / len(rows), "bound": bound, "gap": gap, **means}
+        return {c: row[c] for c in SUMMARY}
+
+    def targets(self, within: float = HIT, target: float | Mapping[str, float] | None = None
+                ) -> dict[str, float]:
+        """By problem the objective that runs are timed to.
+
+        A ``target`` is one number for all of them, or a mapping, whose problems are those that are
+        timed; without one it is ``within`` a relative distance of the best known objective.
+        """
+        real(0).check("Comparison", "within", within)
+        if isinstance(target, Mapping):
+            return {name: float(value) for name, value in target.items() if name in self.problems}
+        if target is not None:
+            real().check("Comparison", "target", target)
+            return dict.fromkeys(self.problems, float(target))
+        found = {name: self.best(name) for name in self.problems}
+        return {name: goal(r.objective, within) for name, r in found.items() if r is not None}
+
+    def time_to_target(self, within: float = HIT,
+                       target: float | Mapping[str, float] | None = None) -> list[Row]:
+        """One row a problem and solver: the share of runs that reached the target, and how soon.
+
+        See `mmcopt.comparing.statistics.target_rows`; the target is that of `targets`.
+        """
+        return target_rows(self._runs(), self.targets(within, target))
+
+    def versus(self, within: float = HIT) -> list[Row]:
+        """One row a pair of solvers: wins, ties and losses over problems and seeds, and a p-value.
+
+        It is that of a two-sided sign test, one pair at a time. Seeds of one problem say something
+        of other seeds of it; to speak of other problems, compare on many.
+        """
+        real(0).check("Comparison", "within", within)
+        return versus_rows(self.rows, within)
 
     def notes(self) -> list[str]:
         """Tell what the table does not show: pairs left out, runs that broke, infeasible labels."""
@@ -173,14 +261,17 @@ class Comparison:
         out += [f"failed: {s} on {p}: {why}" for p, s, why in self.failures]
         out += [f"infeasible: {r['solver']} on {r['problem']} breaks the constraints "
                 f"(violation {r['violation']:g}), so it has no gap"
-                for r in self.rows if r["violation"] is not None and not _feasible(r)]
+                for r in self.rows if r["violation"] is not None and not is_feasible(r)]
         if self.interrupted:
             out.append("interrupted: the table holds what was done by then")
         return list(dict.fromkeys(out))
 
     def shown(self) -> list[str]:
-        """Columns of the summary that say something here."""
+        """Columns of the summary: those asked for, or those that say something here."""
+        if self.columns:
+            return list(self.columns)
         drop = {"problem"} if len(self.problems) == 1 else set()
+        drop |= {"restarts", "time_to_best"} if self.budget is None else {"seconds"}
         if all(row["ari"] is None for row in self.rows):
             drop.add("ari")
         return [c for c in SUMMARY if c not in drop]
@@ -215,32 +306,42 @@ class Comparison:
     def as_dict(self) -> dict[str, Any]:
         """Rows, summary and notes, as `save` writes them to JSON."""
         refused = [dict(zip(("problem", "solver", "reason"), r, strict=True)) for r in self.refused]
-        return {"rows": self.rows, "summary": self.summary(), "refused": refused,
+        return {"rows": self.rows, "summary": self.summary(), "versus": self.versus(),
+                "time_to_target": self.time_to_target(), "refused": refused,
                 "notes": self.notes(), "interrupted": self.interrupted}
 
     def save(self, path: Path) -> None:
         """Write all rows to .csv, everything to .json, or the summary to .md."""
         save_table(path, self.rows, COLUMNS, self.as_dict, self.to_markdown)
 
-    def plot(self, kind: str = "time", ax: Any = None) -> Any:
-        """Draw ``"time"``, ``"profile"`` or ``"box"``; see `mmcopt.plot.plot_comparison`."""
+    def plot(self, kind: str = "time", ax: Any = None, *, within: float = HIT) -> Any:
+        """Draw ``"time"``, ``"box"``, ``"profile"`` or ``"data"``.
+
+        See `mmcopt.plot.plot_comparison`.
+        """
         from mmcopt.plot import plot_comparison
 
-        return plot_comparison(self, kind=kind, ax=ax)
-
-
-def is_hit(value: float, best: float) -> bool:
-    """Whether an objective is the best known one, within 1e-6 relative."""
-    return value <= best + HIT * max(abs(best), 1e-10)
-
-
-def _feasible(row: Row) -> bool:
-    return row["violation"] is not None and row["violation"] <= FEASIBLE
+        return plot_comparison(self, kind=kind, ax=ax, within=within)
 
 
 def _mean(values: list[float | None]) -> float | None:
     there = [v for v in values if v is not None]
     return float(np.mean(there)) if there else None
+
+
+def _restarts(result: Result) -> int:
+    """How often a run began."""
+    return int(result.history["restart"].max(initial=0.0)) + 1
+
+
+def _improving(history: History) -> History:
+    """The rows of a history that are better than all before them, and the last."""
+    kept: list[dict[str, float]] = []
+    rows = sorted(history.rows(), key=lambda row: row["seconds"])
+    for row in rows:
+        if not kept or row["best"] < kept[-1]["best"] or row is rows[-1]:
+            kept.append(row)
+    return History(kept)
 
 
 def time_to_best(result: Result, seconds: float | None) -> float | None:

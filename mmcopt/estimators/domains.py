@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mmcopt.assignment import Assignment, equilibrium, level_tree
 from mmcopt.assignment.peaks import least_size
-from mmcopt.checks import choice, integer, optional, real, seed_of
+from mmcopt.checks import choice, integer, optional, real, seed_of, unpacked
 from mmcopt.condensing import Cells, micro_cells
 from mmcopt.errors import ParameterError
 from mmcopt.modeling.result import Result
@@ -81,16 +81,15 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Cluster the samples in the rows of X; y is ignored."""
+        """Cluster the samples in the rows of X, which may be sparse; y is ignored."""
         self._check_parameters()
-        X = samples = validate_data(self, X, dtype="numeric")
+        X = samples = self._rows(X)
         seed = seed_of(self.random_state, type(self).__name__)
         self.cells_: Cells | None = None
         weight = None
         if X.shape[0] > CONDENSED:
             self.cells_ = micro_cells(X, CELLS, seed=seed)
             X, weight = self.cells_.centres, self.cells_.weights
-        X = np.asarray(X, dtype=np.float64)
         self.result_, self.assignment_ = self._clusters(X, weight, seed)
         labels = self.assignment_.labels
         if self.cells_ is not None:  # cells have no outliers of their own
@@ -104,6 +103,15 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         self.lower_bound_ = self.result_.lower_bound
         self.gap_ = self.result_.gap
         return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _rows(self, X: Any, *, reset: bool = True) -> NDArray[np.float64]:
+        """The samples, checked; clusters are parts of the space of the features, so dense ones."""
+        return unpacked(validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=reset))
 
     def _clusters(self, X: NDArray[Any], weight: Any, seed: int) -> tuple[Result, Assignment]:
         options = {"gamma": self.gamma, "C": self.C, "sample_weight": weight}
@@ -135,11 +143,11 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """The decision function f of the domain: not negative inside."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype="numeric", reset=False)
+        X = self._rows(X, reset=False)
         return self.result_.decision_function(X)
 
     def predict(self, X: Any) -> NDArray[np.int64]:
         """Clusters of samples: that of the nearest sample inside, or -1 for marked outliers."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype="numeric", reset=False)
+        X = self._rows(X, reset=False)
         return self.assignment_.predict(X)

@@ -40,6 +40,11 @@ class LeastSquaresClustering(ClusterMixin, BaseEstimator):
         4000 samples it is 0.1.
     sizes : Sizes, share or None
         Bounds on the cluster sizes, as in `mmcopt.constraints.Sizes`.
+    known, must_link, cannot_link
+        What is known of some labels, as in `mmcopt.constraints`: ``{0: 1}``, ``[(3, 8)]``,
+        ``[(0, 5)]``, by the rows of X.
+    solver : Solver, name or None
+        What solves the problem at the parameters chosen; None is the default, `Memetic`.
     model : "least-squares" or "auto"
         "auto" solves `LeastSquares` and `KernelKMeans` on a graph of neighbours, too, and takes
         one of these where it cuts far fewer edges (`mmcopt.selection.by_graph`).
@@ -75,13 +80,19 @@ class LeastSquaresClustering(ClusterMixin, BaseEstimator):
     """
 
     def __init__(self, n_clusters: int = 2, *, kernel: Any = "auto", lam: Any = "auto",
-                 sizes: Any = None, model: str = "least-squares", restarts: int = 1,
-                 time_limit: float | None = None, random_state: Any = None) -> None:
+                 sizes: Any = None, known: Any = None, must_link: Any = None,
+                 cannot_link: Any = None, model: str = "least-squares", solver: Any = None,
+                 restarts: int = 1, time_limit: float | None = None,
+                 random_state: Any = None) -> None:
         self.n_clusters = n_clusters
         self.kernel = kernel
         self.lam = lam
         self.sizes = sizes
+        self.known = known
+        self.must_link = must_link
+        self.cannot_link = cannot_link
         self.model = model
+        self.solver = solver
         self.restarts = restarts
         self.time_limit = time_limit
         self.random_state = random_state
@@ -100,7 +111,9 @@ class LeastSquaresClustering(ClusterMixin, BaseEstimator):
         seed = seed_of(self.random_state, type(self).__name__)
         kernel = self._kernel(X)
         problem = formulation("LeastSquares")(X, self.n_clusters, kernel=kernel, lam=PLAIN_LAM,
-                                              sizes=self.sizes)
+                                              sizes=self.sizes, known=self.known,
+                                              must_link=self.must_link,
+                                              cannot_link=self.cannot_link)
         start = None
         if not isinstance(self.lam, str):
             problem = problem.replace(lam=float(self.lam))
@@ -124,7 +137,7 @@ class LeastSquaresClustering(ClusterMixin, BaseEstimator):
 
     def _solved(self, problem: Any, start: Result | None, seed: int) -> Result:
         # One cluster leaves one labeling, which enumeration certifies.
-        given = "BruteForce" if self.n_clusters == 1 else None
+        given = "BruteForce" if self.n_clusters == 1 else self.solver
         with warnings.catch_warnings():
             if self._automatic:  # to take another kernel is no advice to who has not named one
                 warnings.filterwarnings("ignore", ".*effective_dimension", MMCWarning)

@@ -66,6 +66,7 @@ class Kernel:
         """Scale so that the training kernel has mean diagonal 1 (K n / tr K)."""
         return Normalized(self)
 
+    @checks.known_keywords
     def nystroem(self, rank: int, seed: int = 0) -> Kernel:
         """Approximate by ``rank`` landmark rows, drawn from ``numpy.random.default_rng(seed)``."""
         return Nystroem(self, rank, seed)

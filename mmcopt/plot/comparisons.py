@@ -1,4 +1,4 @@
-"""Pictures of comparisons: every run against time, boxes of final objectives, profiles."""
+"""Pictures of comparisons: runs against time in bands, boxes of final objectives, profiles."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mmcopt.comparing.table import Comparison, is_hit
+from mmcopt.comparing.statistics import HIT, performance_ratios, times_by_solver
+from mmcopt.comparing.table import Comparison
 from mmcopt.errors import DataError, ParameterError
 from mmcopt.modeling.result import Result
 from mmcopt.plot.domains import Floats
@@ -20,34 +21,41 @@ from mmcopt.plot.style import (
     curve,
     objective_axis,
     plain,
+    plain_ticks,
     tidy,
     time_and_objective,
 )
 
 
-def plot_comparison(comparison: Comparison, kind: str = "time", ax: Any = None) -> Any:
+def plot_comparison(comparison: Comparison, kind: str = "time", ax: Any = None, *,
+                    within: float = HIT) -> Any:
     """Draw a comparison; one axes a problem (an array of them when there are several).
 
-    ``"time"``: objective of the best labels so far against time: each run as a thin line that ends
-    in a dot, the median over seeds as a thick one, and the bound dashed.
-    ``"box"``: the final objectives of all runs. ``"profile"``: a performance profile over all
-    problems and seeds: the share of runs that meet the best known objective within a multiple of
-    the time of the fastest solver.
+    ``"time"``: objective of the best labels so far against time: the median over seeds as a line,
+    the band around it from the quartile of the better runs to that of the worse, and the bound
+    dashed. ``"box"``: the final objectives of all runs.
+
+    Over all problems and seeds, for targets ``within`` a relative distance of the best known
+    objective: ``"data"``, a data profile: the share of runs that have met the target by a time;
+    ``"profile"``, a performance profile: the share that meets it within a multiple of the time of
+    the fastest solver.
 
     The legend of ``"time"`` stands beside the picture, or inside when the axes are given.
     """
     kinds: dict[str, Callable[..., None]] = {"time": _plot_time, "box": _plot_box}
-    if kind not in (*kinds, "profile"):
-        raise ParameterError(f"plot: kind must be one of 'time', 'profile', 'box'; got {kind!r}.")
+    profiles: dict[str, Callable[..., None]] = {"profile": _plot_profile, "data": _plot_data}
+    if kind not in (*kinds, *profiles):
+        raise ParameterError("plot: kind must be one of 'time', 'box', 'profile', 'data'; "
+                             f"got {kind!r}.")
     if not any(r is not None for r in comparison.results):
         raise DataError("plot: this comparison has no finished run to draw.")
     solvers = list(dict.fromkeys(row["solver"] for row in comparison.rows))
     colours = dict(zip(solvers, itertools.cycle(PALETTE), strict=False))
-    if kind == "profile":
+    if kind in profiles:
         (ax,) = axes_for(ax)
-        timed = {row["solver"] for row in comparison.rows if row["seed"] is not None}
-        colours = {s: colour for s, colour in colours.items() if s in timed}
-        _plot_profile(comparison, colours, ax)
+        runs = list(zip(comparison.rows, comparison.results, strict=True))
+        profiles[kind](times_by_solver(runs, comparison.targets(within)), colours, ax)
+        _profile_axes(ax)
         return ax
     problems = list(dict.fromkeys(row["problem"] for row in comparison.rows))
     axes = axes_for(ax, len(problems))
@@ -93,23 +101,24 @@ def _plot_time(comparison: Comparison, problem: str, colours: dict[str, str], ax
 
 def _median_curve(ax: Any, curves: list[tuple[Floats, Floats]], solver: str,
                   colour: str) -> Floats:
-    """Draw step curves and their median; return all objectives.
+    """Draw the median of step curves and the band of their quartiles; return all objectives.
 
-    The median counts runs in their first step as infinite, and is drawn from when three in four
-    have done that until most have ended: single slow runs would stretch it.
+    Runs in their first step count as infinite. The median is drawn from when three in four have
+    done that until most have ended: single slow runs would stretch it.
     """
+    count = len(curves)
     first, last = sorted(float(t[0]) for t, _ in curves), sorted(float(t[-1]) for t, _ in curves)
-    start, end = first[3 * len(curves) // 4], last[len(curves) // 2]
+    start, end = first[3 * count // 4], last[count // 2]
     grid = np.geomspace(start, max(end, start * 1.001), 300)
-    values = np.array([np.append(np.inf, v)[np.searchsorted(t, grid, side="right")]
-                       for t, v in curves])
-    middle = np.sort(values, axis=0)[len(curves) // 2]
+    values = np.sort([np.append(np.inf, v)[np.searchsorted(t, grid, side="right")]
+                      for t, v in curves], axis=0)
+    low, middle, high = (values[i] for i in ((count - 1) // 4, count // 2, -1 - (count - 1) // 4))
     ax.plot(grid, middle, color=colour, linewidth=2.2, label=plain(solver),
             drawstyle="steps-post", zorder=3)
     ax.plot(grid[-1:], middle[-1:], "o", color=colour, markersize=5, zorder=3)
-    for t, v in curves if len(curves) > 1 else []:
-        ax.step(t, v, where="post", color=colour, linewidth=0.7, alpha=0.7)
-        ax.plot(t[-1:], v[-1:], "o", color=colour, markersize=3, alpha=0.7)
+    there = np.isfinite(high)
+    ax.fill_between(grid[there], low[there], high[there], step="post", color=colour, alpha=0.18,
+                    linewidth=0.0)
     return np.concatenate([v for _, v in curves])
 
 
@@ -130,8 +139,13 @@ def _time_legend(comparison: Comparison, axes: list[Any], beside: bool) -> None:
     figure.set_size_inches(width + 0.7 + 0.07 * max(map(len, entries)), height)
     axes[-1].legend(entries.values(), entries.keys(), loc="upper left", bbox_to_anchor=(1.02, 1.0),
                     borderaxespad=0.0, frameon=False, fontsize=9, title_fontsize=9,
-                    alignment="left", title=f"thick: median of {most} runs\nthin: each run"
+                    alignment="left", title=f"line: median of {most} runs\nband: {quartiles(most)}"
                     if most > 1 else None)
+
+
+def quartiles(count: int) -> str:
+    """What the band around a median of so many runs holds, in words."""
+    return "all of them" if count < 5 else "the middle half"
 
 
 def _plot_box(comparison: Comparison, problem: str, colours: dict[str, str], ax: Any) -> None:
@@ -155,30 +169,40 @@ def _plot_box(comparison: Comparison, problem: str, colours: dict[str, str], ax:
                   ha="right" if long else "center")
 
 
-def _plot_profile(comparison: Comparison, colours: dict[str, str], ax: Any) -> None:
-    instances = {(row["problem"], row["seed"]) for row in comparison.rows
-                 if row["seed"] is not None}
-    times = {s: dict.fromkeys(instances, np.inf) for s in colours}
-    for row in comparison.rows:
-        best, key = comparison.best(row["problem"]), (row["problem"], row["seed"])
-        hit = best is not None and row["objective"] is not None and row["violation"] <= 1e-6 \
-            and is_hit(row["objective"], best.objective)
-        if hit and key in instances and row["time_to_best"] is not None:
-            times[row["solver"]][key] = max(row["time_to_best"], 1e-6)
-    fastest = {i: min(times[s][i] for s in colours) for i in instances}
-    ratios = {s: np.sort([times[s][i] / fastest[i] for i in instances if fastest[i] < np.inf])
-              for s in colours if np.isfinite(list(times[s].values())).any()}
-    top = max((float(r[np.isfinite(r)].max()) for r in ratios.values()), default=1.0) * 1.5
-    for solver, colour in colours.items():
-        r = ratios.get(solver, np.array([]))
-        r = r[np.isfinite(r)]
-        x = np.concatenate([[1.0], r, [top]])
-        y = np.concatenate([[0.0], np.arange(1, r.size + 1), [r.size]]) / max(1, len(instances))
-        ax.step(x, y, where="post", color=colour, linewidth=2, label=plain(solver))
+Times = dict[str, dict[Any, float]]
+
+
+def _plot_profile(times: Times, colours: dict[str, str], ax: Any) -> None:
+    ratios = performance_ratios(times)
+    _shares(ratios, colours, ax, start=1.0)
+    ax.set_xlabel("time to the target, as a multiple of the fastest solver's")
+
+
+def _plot_data(times: Times, colours: dict[str, str], ax: Any) -> None:
+    sorted_times = {solver: np.sort(list(own.values())) for solver, own in times.items()}
+    reached = [t for own in sorted_times.values() for t in own if t < np.inf]
+    _shares(sorted_times, colours, ax, start=0.7 * min(reached, default=1.0))
+    ax.set_xlabel("time (seconds)")
+
+
+def _shares(values: dict[str, Floats], colours: dict[str, str], ax: Any, start: float) -> None:
+    """Of each solver the share of runs that have reached the target by a value, as steps."""
+    finite = {solver: own[np.isfinite(own)] for solver, own in values.items()}
+    top = 1.5 * max((float(own.max(initial=start)) for own in finite.values()), default=start)
+    for solver, own in finite.items():
+        x = np.concatenate([[start], own, [top]])
+        y = np.concatenate([[0.0], np.arange(1, own.size + 1), [own.size]])
+        ax.step(x, y / max(1, values[solver].size), where="post", color=colours[solver],
+                linewidth=2, label=plain(solver))
     ax.set_xscale("log")
-    ax.set_xlim(1.0, max(top, 2.0))
+    ax.set_xlim(start, max(top, 2.0 * start))
+    plain_ticks(ax.xaxis, (1.0,) if top > 300 * start else (1.0, 2.0, 5.0))
+
+
+def _profile_axes(ax: Any) -> None:
+    """What profiles share: a scale of shares, and a legend beside the picture."""
     ax.set_ylim(-0.02, 1.02)
-    ax.set_xlabel("time to the best known objective, as a multiple of the fastest solver's")
-    ax.set_ylabel("share of problems and seeds")
-    ax.legend(fontsize=8, loc="lower right", bbox_to_anchor=(1.0, 0.04))
+    ax.set_ylabel("share of problems and seeds that reached the target")
+    ax.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0,
+              frameon=False)
     tidy(ax)

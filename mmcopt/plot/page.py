@@ -77,8 +77,12 @@ def write_comparison(comparison: Comparison, path: Path) -> None:
     """Write a page about a comparison: its summary, all rows, curves, profiles and bounds."""
     notes = "".join(f"<p>{_text(note)}</p>" for note in comparison.notes())
     parts = [("Summary", _wide(html_table(comparison.summary(), comparison.shown())) + notes)]
-    for title, kind in (("Objective against time", "time"), ("Performance profile", "profile"),
-                        ("Final objectives", "box")):
+    if versus := comparison.versus():
+        parts.append(("Wins, ties and losses, with a sign test", _table(versus)))
+    if reached := comparison.time_to_target():
+        parts.append(("Seconds to the best known objective", _table(reached)))
+    for title, kind in (("Objective against time", "time"), ("Data profile", "data"),
+                        ("Performance profile", "profile"), ("Final objectives", "box")):
         if picture := _drawn(functools.partial(plot_comparison, comparison, kind)):
             parts.append((title, picture))
     parts.append(("All runs", _table(comparison.rows, COLUMNS)))
@@ -91,8 +95,15 @@ def write_comparison(comparison: Comparison, path: Path) -> None:
     seeds = list(dict.fromkeys(row["seed"] for row in comparison.rows if row["seed"] is not None))
     parts.append(("Made by", _made_by([
         *(f"{name} = {f!r}" for name, f in comparison.problems.items()),
-        f"mmcopt.compare([{', '.join(comparison.problems)}], {solvers}, seeds={seeds})"])))
+        f"mmcopt.compare([{', '.join(comparison.problems)}], {solvers}, seeds={seeds}"
+        f"{_limits(comparison)})"])))
     _write(path, "Comparison of solvers", parts)
+
+
+def _limits(comparison: Comparison) -> str:
+    """The limits of a comparison as they were typed."""
+    limits = {} if comparison.plan is None else comparison.plan.limits
+    return "".join(f", {name}={value!r}" for name, value in limits.items() if value is not None)
 
 
 def about() -> dict[str, str]:

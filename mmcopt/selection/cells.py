@@ -10,7 +10,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt.checks import integer, optional
+from mmcopt.checks import integer, known_keywords, optional
 from mmcopt.comparing.files import save_table
 from mmcopt.errors import ParameterError
 from mmcopt.metrics import adjusted_rand_index
@@ -124,6 +124,7 @@ class Grid(Sequence[Result]):
                           head, *rows])
 
 
+@known_keywords
 def grid(X: Samples, n_clusters: int, *, widths: Sequence[float] = (0.3, 0.5, 1.0),
          lams: Sequence[float] = LAMS, members: int = MEMBERS, seed: int = 0,
          time_limit: float | None = None, executor: Any = None, n_jobs: int | None = None,

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt.capabilities import LabelProblem
-from mmcopt.checks import integer
+from mmcopt.checks import integer, known_keywords
 from mmcopt.errors import DataError, MMCWarning, ParameterError
 from mmcopt.metrics import adjusted_rand_index
 from mmcopt.modeling import Formulation
@@ -66,6 +66,7 @@ def most_central(results: Sequence[Result]) -> Result:
     return results[int(np.argmax(scores))]
 
 
+@known_keywords
 def stability(problem: Formulation, given: Any = "Tabu", *, runs: int = 6, seed: int = 0) -> float:
     """Mean agreement (adjusted Rand index) between independent runs of a solver on a problem."""
     integer(2).check("stability", "runs", runs)
@@ -75,6 +76,7 @@ def stability(problem: Formulation, given: Any = "Tabu", *, runs: int = 6, seed:
     return float(np.mean(centrality(labels)))
 
 
+@known_keywords
 def objective_ratio(result: Result, *, draws: int = 20, seed: int = 0) -> float:
     """Objective over the mean objective of random feasible labels: small where structure is."""
     integer(1).check("objective_ratio", "draws", draws)

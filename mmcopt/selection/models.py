@@ -18,6 +18,7 @@ a clump is apart from all else (the digits 1 and 8: .02 for .98).
 from __future__ import annotations
 
 from mmcopt.capabilities import LabelProblem
+from mmcopt.checks import known_keywords
 from mmcopt.errors import DataError
 from mmcopt.kernels import Neighbors
 from mmcopt.modeling.result import Result
@@ -28,6 +29,7 @@ from mmcopt.types import Seed
 ALIKE = 4 / 3  # times the edges cut from which a partition cuts through what belongs together
 
 
+@known_keywords
 def by_graph(plain: Result, *, seed: Seed = 0, time_limit: float | None = None) -> Result:
     """A result, or that of a problem on `Neighbors` where that cuts far fewer edges of the graph.
 

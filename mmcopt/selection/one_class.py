@@ -32,7 +32,7 @@ from mmcopt.assignment import (
     neighbour_gamma,
 )
 from mmcopt.assignment.peaks import least_size
-from mmcopt.checks import choice, integer, listed
+from mmcopt.checks import choice, integer, known_keywords, listed
 from mmcopt.errors import DataError, ParameterError
 from mmcopt.kernels import Gaussian
 from mmcopt.metrics import adjusted_rand_index
@@ -180,6 +180,7 @@ class Candidates:
         return text_table(self.rows, self.COLUMNS)
 
 
+@known_keywords
 def domains(X: Any, *, gammas: Sequence[float] | None = None, Cs: Sequence[float] | None = None,
             method: str = "graph", halves: int = 4, seed: int = 0) -> Candidates:
     """Solve a grid of one-class models and show what three criteria say of each.

@@ -12,7 +12,7 @@ import numpy as np
 
 from mmcopt.bounds.certificates import evaluate
 from mmcopt.capabilities import LabelQuadratic
-from mmcopt.checks import integer, listed, optional, real
+from mmcopt.checks import integer, known_keywords, listed, optional, real
 from mmcopt.compiled.compiling import clock
 from mmcopt.errors import DataError, MMCWarning, ParameterError
 from mmcopt.modeling.result import Result, Status
@@ -25,6 +25,7 @@ MEMBERS = 6  # partitions that follow a path
 SOLVING = ("solver", "restarts", "n_jobs", "max_iter", "gap_tol", "callback", "bound")
 
 
+@known_keywords
 def path(problem: Any, lams: Sequence[float] = LAMS, *, members: int = MEMBERS,
          seed: int = 0, time_limit: float | None = None, **options: Any) -> list[Result]:
     """Solve a problem at several lambdas, from the largest down, each from the last one's answers.

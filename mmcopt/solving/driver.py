@@ -43,7 +43,7 @@ Start: TypeAlias = Result | Proved | ArrayLike | str | None  # a result, labels,
 def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Start = None,
           restarts: int = 1, seed: Seed = None, n_jobs: int | None = None,
           max_iter: int | None = None, time_limit: float | None = None,
-          gap_tol: float = CERTIFIED_GAP,
+          budget: float | None = None, gap_tol: float = CERTIFIED_GAP,
           callback: Callable[[dict[str, float]], bool | None] | None = None,
           progress: bool = False, verbose: bool = False, bound: bool = True, executor: Any = None,
           checkpoint: Path | Place | None = None) -> Result:
@@ -70,6 +70,10 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
         Seconds in all, preparation, restarts and the bound included, but not what is compiled,
         once for all. Solvers that are ``anytime`` spend all of it. A bound that would take more
         than a third of it is left to `certify`.
+    budget : float
+        Seconds of search, in place of ``time_limit``: the solver is restarted until they are spent
+        or its answer is proved, and the best counts. Preparation and the bound come on top, so
+        that solvers which share a budget have the same.
     gap_tol : float
         Relative gap at or below which the status is CERTIFIED.
     callback : callable
@@ -96,6 +100,7 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
     integer(1).check("solve", "restarts", restarts)
     optional(integer(1)).check("solve", "max_iter", max_iter)
     optional(real(0)).check("solve", "time_limit", time_limit)
+    _check_budget(budget, time_limit)
     real(0).check("solve", "gap_tol", gap_tol)
     JOBS.check("solve", "n_jobs", n_jobs)
     flag().check("solve", "bound", bound)
@@ -118,19 +123,21 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
         chosen.prepare(problem)
         prepared = clock()
         deadline = math.inf if time_limit is None else origin - before + time_limit
-        attach = _Bound(bound, bound)
+        attach, reserve = _Bound(bound, bound), 0.0
         if bound and time_limit is not None:
             wall = prepared - origin + STATE.seconds - compiled
             busy = wall / max(1e-3, time.process_time() - spent)
-            reserve = bound_seconds(problem) * max(1.0, busy)  # other work on the machine
-            attach = _Bound(True, 3 * reserve <= time_limit)
-            deadline -= reserve if attach.eigenvalue else 0.0
-        budget = Budget(math.inf if max_iter is None else max_iter, deadline)
-        endless = chosen.anytime and time_limit is not None and max_iter is None
+            attach, reserve = _reserved(problem, time_limit, busy)
+        if budget is not None:
+            deadline = prepared - before + budget
+        limits = Budget(math.inf if max_iter is None else max_iter, deadline - reserve)
+        endless = budget is not None or \
+            (chosen.anytime and time_limit is not None and max_iter is None)
         # Restarts may share the cores among them, and must not differ when they do.
         threads = one_thread if restarts > 1 else nullcontext()
-        with threads, meter(progress, verbose, type(chosen).__name__, time_limit) as shown:
-            job = Job(problem, chosen, budget, restarts, endless, init, callback, shown,
+        seconds = time_limit if budget is None else budget
+        with threads, meter(progress, verbose, type(chosen).__name__, seconds) as shown:
+            job = Job(problem, chosen, limits, restarts, endless, init, callback, shown,
                       prepared - before, section, executor)
             runs = all_restarts(job, root, n_jobs)
         stepped = clock()
@@ -143,6 +150,13 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
     if verbose:
         sys.stderr.write(f"{result}\n")
     return result
+
+
+def _check_budget(budget: float | None, time_limit: float | None) -> None:
+    optional(real(0)).check("solve", "budget", budget)
+    if budget is not None and time_limit is not None:
+        raise ParameterError("solve: time_limit and budget are two limits of the same clock; give "
+                             "budget to restart until it is spent, time_limit to stop at it.")
 
 
 def _shares(runs: list[Run], wall: float) -> dict[str, float]:
@@ -170,6 +184,16 @@ class _Bound:
 
     any: bool
     eigenvalue: bool
+
+
+def _reserved(problem: Any, time_limit: float, busy: float) -> tuple[_Bound, float]:
+    """The bound that a time limit leaves room for, and the seconds to be kept for it.
+
+    ``busy`` is the wall time of a CPU second: there may be other work on the machine.
+    """
+    reserve = bound_seconds(problem) * max(1.0, busy)
+    attach = _Bound(True, 3 * reserve <= time_limit)
+    return attach, reserve if attach.eigenvalue else 0.0
 
 
 def _finish(problem: Any, solver: Solver, runs: list[Run], gap_tol: float,
@@ -200,7 +224,7 @@ def _finish(problem: Any, solver: Solver, runs: list[Run], gap_tol: float,
     caution = problem.caution(best.point, labels, objective)
     if caution is not None:
         caution = not_again(caution, init)
-        warnings.warn(f"{type(problem).__name__}: {caution}", MMCWarning, stacklevel=3)
+        warnings.warn(f"{type(problem).__name__}: {caution}", MMCWarning, stacklevel=4)
     return result.closing(caution=caution)
 
 

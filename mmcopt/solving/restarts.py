@@ -26,6 +26,8 @@ from mmcopt.solving.solver import Proved, Solver
 from mmcopt.solving.starts import starting_point
 from mmcopt.solving.states import UnwritableError, decode, encode
 
+ENDS = (Status.TIME_LIMIT, Status.INTERRUPTED, Status.FAILED)  # of all restarts, not of one
+
 
 @dataclass
 class Job:
@@ -133,8 +135,18 @@ def _in_turn(job: Job, root: np.random.SeedSequence, n_jobs: int | None, runs: l
             with team(job.executor or "threads", n_jobs, job.restarts) as workers:
                 runs.extend(_shared_out(job, root, first, workers))
         proved = job.solver.certificate(job.problem, runs[-1]) is not None
-        if proved or job.interrupted or (job.endless and runs[-1].status is not Status.CONVERGED):
+        if proved or job.interrupted or (job.endless and runs[-1].status in ENDS):
             return
+        if job.endless:
+            _forget(runs)
+
+
+def _forget(runs: list[Run]) -> None:
+    """Of restarts without end keep the best whole, and of the others their history."""
+    best = min(runs, key=lambda r: r.value)
+    for done in runs:
+        if done is not best:
+            done.point = done.state = done.duals = None
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """Refusals of parameters, data and labels, word for word."""
 
+import inspect
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -118,8 +120,8 @@ def test_words():
      r"Tabu\(\) got an unexpected keyword argument 'tenuree'. Did you mean tenure\? It takes: "),
     (lambda X: LeastSquares(X, 2, lambda_=1), r"argument 'lambda_'. Did you mean lam\?"),
     (lambda X: LeastSquares(X, k=2), r"argument 'k'. Did you mean n_clusters\?"),
-    (lambda X: mm.solve(LeastSquares(X), random_state=0),
-     r"solve\(\) got .* 'random_state'. Did you mean seed\?"),
+    (lambda X: mm.solve(LeastSquares(X), random_seed=0),
+     r"solve\(\) got .* 'random_seed'. It takes: "),
     (lambda X: mm.compare(LeastSquares(X), ["Tabu"], seed=3), r"Did you mean seeds\?"),
     (lambda X: mm.certify(LeastSquares(X), [0, 1, 0, 1], timeout=3), r"Did you mean time_limit\?"),
     (lambda X: mm.solvers.BruteForce(colour=1), r"argument 'colour'. It takes: "),
@@ -149,3 +151,31 @@ def test_verbs_are_functions():
         problem.solve()
     with pytest.raises(AttributeError, match="no attribute 'sovle'$"):
         problem.sovle  # noqa: B018
+
+
+def test_every_public_function_with_a_seed_takes_random_state():
+    modules = (mm, mm.selection, mm.condensing, mm.datasets, mm.assignment, mm.streaming)
+    public = {f for m in modules for name in getattr(m, "__all__", dir(m))
+              if inspect.isfunction(f := getattr(m, name)) and not name.startswith("_")}
+    seeded = [f for f in public if "seed" in inspect.signature(f).parameters]
+    assert len(seeded) >= 8
+    assert all(hasattr(f, "__wrapped__") for f in seeded), seeded
+
+
+def test_a_seed_may_be_called_random_state():
+    X = mm.datasets.load("blobs:n=60,k=3,seed=1")[0]
+    problem = LeastSquares(X, 3)
+    taken = {
+        "solve": lambda **o: mm.solve(problem, "Shaking", max_iter=1, **o).labels,
+        "path": lambda **o: mm.selection.path(problem, (0.1,), members=1, **o)[0].labels,
+        "grid": lambda **o: mm.selection.grid(X, 3, widths=(1.0,), lams=(0.1,), **o).scores,
+        "micro_cells": lambda **o: mm.condensing.micro_cells(np.hstack([X, X]), 9, **o).centres,
+        "nystroem": lambda **o: mm.kernels.Gaussian(width=1.0).nystroem(5, **o).seed,
+    }
+    for name, call in taken.items():
+        np.testing.assert_array_equal(call(seed=5), call(random_state=5), err_msg=name)
+        with pytest.raises(ParameterError, match=f"{name}: seed and random_state are two names"):
+            call(seed=5, random_state=5)
+    drawn = np.random.RandomState(3).randint(2**31 - 1)
+    assert taken["nystroem"](random_state=np.random.RandomState(3)) == drawn
+    assert mm.solve(problem, "Shaking", random_state=5, max_iter=1).seed == 5

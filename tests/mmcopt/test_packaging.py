@@ -4,6 +4,7 @@ import ast
 import importlib
 import inspect
 import pkgutil
+import re
 import subprocess
 import sys
 import tomllib
@@ -50,6 +51,29 @@ def test_version():
     assert PROJECT["project"]["version"] == mmcopt.__version__
     assert f"version: {mmcopt.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\n## {mmcopt.__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_every_dependency_stands_in_the_table_of_licences():
+    from mmcopt.cli.doctor import EXTRAS, PARTS
+
+    def names(requirements):
+        return {re.match(r"[\w-]+", r)[0].lower() for r in requirements}
+
+    project = PROJECT["project"]
+    assert {n for n, part in PARTS.items() if not part.extra} == names(project["dependencies"])
+    for extra in EXTRAS:
+        wanted = names(project["optional-dependencies"][extra])
+        assert {n for n, part in PARTS.items() if part.extra == extra} >= wanted, extra
+
+
+def test_the_sdist_is_told_of_everything():
+    told = (ROOT / "MANIFEST.in").read_text(encoding="utf-8").split()
+    git = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    if git.returncode:
+        pytest.skip("this is no clone")
+    tops = {name.partition("/")[0] for name in git.stdout.split()} - {".ci"}
+    packaged = {"mmcopt", "formulations", "solvers", "pyproject.toml", "README.md", "LICENSE"}
+    assert not tops - packaged - set(told)
 
 
 def test_package_is_typed():

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import mmcopt as mm
+from mmcopt.cli.doctor import licence_table
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -12,6 +13,11 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 def test_the_pairing_table_is_the_printed_one():
     shown = README.split("<!-- pairing table -->")[1].split("<!-- end of pairing table -->")[0]
     assert shown.strip() == mm.pairing_table()
+
+
+def test_the_table_of_licences_is_the_printed_one():
+    shown = README.split("<!-- licence table -->")[1].split("<!-- end of licence table -->")[0]
+    assert shown.strip() == licence_table()
 
 
 def test_the_capability_table_is_the_printed_one():
@@ -56,3 +62,15 @@ def test_the_lines_on_scaling_work(capsys):
     code = re.search(r"```python\n(.*?)```", section, re.S).group(1)
     exec(compile(code, "README.md", "exec"), {})
     assert capsys.readouterr().out.strip() == "True True 5000"
+
+
+def test_the_lines_on_comparisons_work(capsys):
+    section = README.split("`mm.compare` runs solvers side by side")[1]
+    code = re.search(r"```python\n(.*?)```", section, re.S).group(1)
+    exec(compile(code, "README.md", "exec"), {})
+    *table, against, reached = capsys.readouterr().out.splitlines()
+    assert table[0].split() == ["solver", "runs", "restarts", "best", "mean", "hits",
+                                "time_to_best", "bound", "gap", "ari"]
+    assert [line.split()[0] for line in table[2:]] == ["Shaking", "Tabu", "kmeans", "KernighanLin",
+                                                       "ward"]
+    assert "'against': 'kmeans', 'wins': 5" in against and "'reached': 1.0" in reached

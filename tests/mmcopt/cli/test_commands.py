@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -304,6 +305,15 @@ def test_a_table_that_grows_on_a_terminal():
 # ---------------------------------------------------------------- compare
 
 
+def test_compare_within_a_budget(run):
+    code, out, _ = run("compare", TINY, "--solvers", "bruteforce,kmeans,ward", "--seeds", "2",
+                       "--budget", "0.05")
+    assert code == 0 and "wins, ties and losses over the seeds" in out and "restarts" in out
+    assert "BruteForce   kmeans" in out
+    code, out, err = run("solve", TINY, "--solver", "kmeans")
+    assert code == 2 and "no solver is called 'kmeans'" in err
+
+
 def test_compare(run, tmp_path):
     saved, picture = tmp_path / "t.md", tmp_path / "p.png"
     code, out, err = run("compare", TINY, "--solvers", "bruteforce,direct", "--seeds", "2",
@@ -367,11 +377,11 @@ def test_reproduce(run, monkeypatch):
 
 def test_demo_with_one_solver(run, monkeypatch, tmp_path):
     pytest.importorskip("matplotlib")
-    monkeypatch.setattr(demo, "SOLVERS", ("BruteForce",))  # needs no compiling
+    monkeypatch.setattr(demo, "SOLVERS", ("BruteForce", "kmeans"))  # need no compiling
     monkeypatch.setattr(demo, "DATA", "gaussians:n=14,distance=4,seed=0")
     code, out, _ = run("demo", "--seconds", "1", "--out", str(tmp_path))
-    assert code == 0 and "What the bound means" in out and "(it holds)" in out
-    assert "k-means (evaluated)" in out and "certified, checked again and true" in out
+    assert code == 0 and "There are 2^13 ways to split" in out and "(it holds)" in out
+    assert "Optimal: no labelling has an objective below" in out and "kmeans" in out
     assert (tmp_path / "mmcopt-demo.png").stat().st_size > 10_000
 
 
@@ -379,6 +389,8 @@ def test_demo_with_one_solver(run, monkeypatch, tmp_path):
 def test_demo(run):
     code, out, _ = run("demo", "--no-plot")
     assert code == 0 and "Memetic" in out and "Picture" not in out
+    gap = re.search(r"Memetic .* ([\d.e-]+) %", out)[1]
+    assert float(gap) < 1.0 and "(it holds)" in out
 
 
 # ---------------------------------------------------------------- errors

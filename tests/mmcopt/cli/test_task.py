@@ -45,7 +45,7 @@ def test_the_formulations_are_those_that_need_only_samples():
 
 def test_every_parameter_has_an_option():
     known = {p for names in task.PARAMETERS.values() for p in names}
-    beyond = {"known", "must_link", "cannot_link", "sample_weight", "c"}  # one a sample: Python
+    beyond = {"sample_weight", "c"}  # one a sample: Python
     for name, cls in task.clusterings().items():
         names = set(inspect.signature(cls).parameters) - {"X", "W", "Q"}
         assert names - known <= beyond, name
@@ -376,3 +376,47 @@ def test_graphs_and_matrices(name, told, run, tmp_path):
     assert code == 2 and "must be a square matrix" in err
     code, _, err = run("solve", str(path), "--formulation", name, "-k", "3")
     assert code == 2 and "takes no --clusters; it takes --init" in err
+
+
+# ---------------------------------------------------------------- what is known of labels
+
+
+def test_known_labels_and_links_hold(told, tmp_path):
+    free = told("solve", TWO, "--solver", "tabu")["labels"]
+    a, b = (free.index(v) for v in (0, 1))
+    held = told("solve", TWO, "--solver", "tabu", "--known", f"{a}:1", "--must-link", f"{a}-{b}")
+    assert held["labels"][a] == held["labels"][b] == 1
+    (tmp_path / "links.csv").write_text(f"{a},{free.index(0, a + 1)}\n\n", encoding="utf-8")
+    held = told("solve", TWO, "--solver", "tabu", "--cannot-link", str(tmp_path / "links.csv"))
+    assert held["labels"][a] != held["labels"][free.index(0, a + 1)]
+
+
+@pytest.mark.parametrize(("options", "words"), [
+    (["--known", "3"], "--known: cannot read '3'; write SAMPLE:CLUSTER, as in 0:1,5:0."),
+    (["--known", "0:1,0:0"], "--known: sample 0 cannot be in the clusters 1 and 0"),
+    (["--known", "nix.csv"], "--known: 'nix.csv' is neither a file nor of the form SAMPLE:CLUSTER"),
+    (["--must-link", "3-4-5"], "--must-link: cannot read '3-4-5'; write SAMPLE-SAMPLE"),
+    (["--cannot-link", "3-400"], "CannotLink: pair (3, 400) names a sample that does not exist"),
+    (["--formulation", "CPM3C", "--known", "0:1"], "CPM3C takes no --known")])
+def test_what_cannot_be_known_is_refused(run, options, words):
+    code, _, err = run("solve", TWO, *options)
+    assert code == 2 and words in err
+
+
+def test_a_broken_file_of_links_is_refused(run, tmp_path):
+    (tmp_path / "links").write_text("1 2\nthree four\n", encoding="utf-8")
+    code, _, err = run("solve", TWO, "--must-link", str(tmp_path / "links"))
+    assert code == 2 and "cannot read 'three four'; write SAMPLE-SAMPLE" in err
+
+
+def test_many_links_do_not_fill_the_screen(run, tmp_path):
+    (tmp_path / "links").write_text("0 1\n" * 500, encoding="utf-8")
+    _, out, _ = run("solve", TWO, "--solver", "tabu", "--must-link", str(tmp_path / "links"))
+    assert "must_link = MustLink(pairs=((0, 1), " in out and max(map(len, out.splitlines())) < 250
+
+
+def test_time_limits_have_one_name():
+    parser = cli.build_parser()
+    for line in (["demo"], ["solve", "iris"], ["compare", "iris"], ["certify", "run.npz"]):
+        args = parser.parse_args([*line, "--time-limit", "7"])
+        assert 7.0 in (getattr(args, "time_limit", None), getattr(args, "seconds", None))

@@ -91,3 +91,17 @@ def test_one_and_two_samples(X):
     assert model.labels_.shape == (len(X),)
     with pytest.raises((MMCError, ValueError), match="NaN"):
         SupportVectorClustering().fit([[np.nan, 1.0]])
+
+
+@pytest.mark.parametrize("assignment", ["graph", "level_tree", "equilibrium"])
+def test_sparse_samples_are_taken(assignment, monkeypatch):
+    X = MOONS[::4]
+    sparse = pytest.importorskip("scipy.sparse").csr_matrix(X)
+    options = {"assignment": assignment, "random_state": 0}
+    dense, model = SupportVectorClustering(**options).fit(X), SupportVectorClustering(**options)
+    assert np.array_equal(model.fit(sparse).labels_, dense.labels_)
+    assert np.array_equal(model.predict(sparse), dense.predict(X))
+    assert np.array_equal(model.decision_function(sparse), dense.decision_function(X))
+    monkeypatch.setattr("mmcopt.checks.available_memory", lambda: 100)
+    with pytest.raises(MMCError, match="the features as a dense array needs .* by TruncatedSVD"):
+        model.fit(sparse)

@@ -14,7 +14,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mmcopt as mm
 from mmcopt.constraints import Sizes
-from mmcopt.errors import DataError, InfeasibleError, MMCError, ParameterError
+from mmcopt.errors import (
+    DataError,
+    IncompatibleError,
+    InfeasibleError,
+    MMCError,
+    ParameterError,
+)
 from mmcopt.estimators import LeastSquaresClustering
 from mmcopt.kernels import Gaussian, Linear, Polynomial, Precomputed
 from mmcopt.selection import LAMS, path, resolving
@@ -200,6 +206,7 @@ def test_scores_of_the_training_samples_are_those_of_the_fit(iris, kernel, lam):
 
 def test_clone_parameters_pipeline_and_pickle(iris, fitted):
     params = dict(n_clusters=3, kernel=Gaussian(width=0.5), lam=0.1, sizes=Sizes(within=0.3),
+                  known={0: 1}, must_link=[(3, 8)], cannot_link=[(0, 5)], solver="Tabu",
                   model="auto", restarts=2, time_limit=5.0, random_state=7)
     model = LeastSquaresClustering(**params)
     assert model.get_params() == params
@@ -272,3 +279,29 @@ def test_a_failed_fit_leaves_the_parameters_as_they_were(iris):
     with pytest.raises(MMCError):
         model.fit(iris[0])
     assert model.get_params()["lam"] == -1 and not hasattr(model, "labels_")
+
+
+def test_what_is_known_of_labels_holds(iris):
+    X, _ = iris
+    free = LeastSquaresClustering(3, lam=0.1, random_state=0).fit(X)
+    (a, b), (c, d) = (np.flatnonzero(free.labels_ == v)[:2] for v in (0, 1))
+
+    def labels(**rules):
+        model = LeastSquaresClustering(3, lam=0.1, random_state=0, **rules).fit(X)
+        assert model.objective_ > free.objective_ and model.result_.verify()
+        return model.labels_
+
+    apart = labels(cannot_link=[(a, b), (c, d)])
+    assert apart[a] != apart[b] and apart[c] != apart[d]
+    joined = labels(must_link=[(a, c)])
+    assert joined[a] == joined[c]
+    known = labels(known={a: 2, c: 2, b: 1, d: 0})
+    assert known[[a, c, b, d]].tolist() == [2, 2, 1, 0]
+
+
+def test_the_solver_is_the_one_asked_for(iris):
+    X, _ = iris
+    model = LeastSquaresClustering(3, lam=0.1, solver="KernighanLin", random_state=0).fit(X)
+    assert model.result_.solver == "KernighanLin"
+    with pytest.raises(IncompatibleError, match="BruteForce cannot solve LeastSquares"):
+        LeastSquaresClustering(3, lam=0.1, solver="BruteForce").fit(X)

@@ -62,10 +62,11 @@ def test_a_comparison_has_tables_that_sort(tmp_path):
     table = mm.compare([PROBLEM], ["Tabu", "Shaking"], seeds=2, y=Y).certify(time_limit=5)
     table.to_html(tmp_path / "c.html")
     page, words = read(tmp_path / "c.html")
-    assert page.tags.count("svg") == 3 and page.tags.count("tr") > 2 + 4 and "script" in page.tags
+    assert page.tags.count("svg") == 4 and page.tags.count("tr") > 2 + 4 and "script" in page.tags
     for row in table.rows:
         assert row["solver"] in words and f"{row['objective']:.6g}" in words
     assert "mmcopt.compare(" in words and "what was known when" in words
+    assert "with a sign test" in words and "Seconds to the best known objective" in words
 
 
 @pytest.mark.parametrize("name", ["cost_$_and_$_.csv", r"$\frac$", "_a"])
@@ -73,7 +74,7 @@ def test_names_may_hold_dollars(tmp_path, name):
     table = mm.compare({name: PROBLEM}, {name: "Tabu"}, seeds=1)
     table.to_html(tmp_path / "c.html")
     page, words = read(tmp_path / "c.html")
-    assert page.tags.count("svg") == 3 and "could not be drawn" not in words
+    assert page.tags.count("svg") == 4 and "could not be drawn" not in words
     mm.evaluate(PROBLEM, np.where(Y == 0, name, f"b{name}")).to_html(tmp_path / "r.html")
     page, words = read(tmp_path / "r.html")
     assert page.tags.count("svg") == 1 and "could not be drawn" not in words

@@ -14,6 +14,7 @@ from mmcopt.modeling.result import Rung
 from mmcopt.plot import plot_comparison, plot_history, plot_ladder, plot_result, plot_tree
 from mmcopt.solvers import BruteForce
 
+matplotlib = pytest.importorskip("matplotlib")
 plt = pytest.importorskip("matplotlib.pyplot")
 
 
@@ -180,16 +181,17 @@ def _raced(objectives, times):
     return table
 
 
-def test_a_race_shows_the_median_and_every_run():
+def test_a_race_shows_the_median_and_a_band():
     values = [[9.0, 5.0], [8.0, 4.0], [7.0, 6.0]]
     ax = _raced(values, [[0.001, 0.01], [0.001, 0.02], [0.001, 90.0]]).plot("time")
     median = next(line for line in ax.lines if line.get_label() == "BruteForce")
     t, v = median.get_data()
     assert (t[0], t[-1]) == (pytest.approx(0.001), pytest.approx(0.02))  # not that of the slow run
     assert (v[0], v[-1]) == (8.0, 5.0) and (np.diff(v) <= 0).all()
-    thin = [line for line in ax.lines if line.get_linewidth() < 1]
-    assert [list(line.get_ydata()[:2]) for line in thin] == values
-    assert {line.get_color() for line in thin} == {median.get_color()}
+    (band,) = ax.collections  # of three runs it holds all
+    heights = band.get_paths()[0].vertices[:, 1]
+    assert (heights.min(), heights.max()) == (4.0, 9.0)
+    assert tuple(band.get_facecolor()[0][:3]) == matplotlib.colors.to_rgb(median.get_color())
     assert (ax.get_xscale(), ax.get_xlabel()) == ("log", "time (seconds)")
     assert "1e" not in "".join(tick.get_text() for tick in ax.get_xticklabels())
 
@@ -207,7 +209,7 @@ def test_the_legend_of_a_race_stands_beside_it(table):
     legend = right.get_legend()
     names = [text.get_text() for text in legend.get_texts()]
     assert names == ["all", "again", "given", "lower bound"]  # the bounds of two problems differ
-    assert legend.get_title().get_text() == "thick: median of 2 runs\nthin: each run"
+    assert legend.get_title().get_text() == "line: median of 2 runs\nband: all of them"
     right.figure.canvas.draw()
     assert legend.get_window_extent().x0 > right.get_window_extent().x1
     assert legend.get_window_extent().x1 <= right.figure.bbox.x1
@@ -238,7 +240,7 @@ def test_axes_of_the_caller_are_used(table, data):
 
 
 def test_bad_input(table, monkeypatch):
-    with pytest.raises(ParameterError, match="kind must be one of 'time', 'profile', 'box'; got"):
+    with pytest.raises(ParameterError, match="must be one of 'time', 'box', 'profile', 'data'"):
         table.plot("pie")
     with pytest.raises(ParameterError, match="needs 2 axes; got 1"):
         table.plot("time", ax=plt.subplots()[1])

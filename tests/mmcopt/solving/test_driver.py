@@ -493,3 +493,10 @@ def test_no_warnings_on_the_way():
         for name in registry.solvers():
             if registry.solver(name)().refuses(PROBLEM) is None:
                 mm.solve(PROBLEM, name, seed=0, restarts=2, n_jobs=2)
+
+
+def test_a_caution_points_at_the_line_that_asked():
+    X, _ = mm.datasets.load("iris")
+    with pytest.warns(mm.errors.MMCWarning, match="effective_dimension") as seen:
+        mm.solve(LeastSquares(X, 3), "Tabu", seed=0)
+    assert seen[0].filename == __file__
