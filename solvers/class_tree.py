@@ -23,7 +23,7 @@ from mmcopt.solvers.margin_tree import (
     lowered,
     planted,
 )
-from mmcopt.solving.runs import run
+from mmcopt.solving.runs import out_of_time, run
 from mmcopt.tolerances import LEVELS
 from mmcopt.types import Floats
 
@@ -85,6 +85,8 @@ class ClassTree(MarginTree):
         for _ in range(DIRECTIONS):  # what is there if the search is stopped at once
             X = tree.rows[0]
             self._improve(tree, X @ rng.standard_normal((X.shape[1], tree.k)), ROUGH)
+            if out_of_time():
+                return
         self._improve(tree, tree.plain[0] @ tree.u, EXACT)
         found = run(MarginSearch(starts=self.starts), f, init, rng)
         self._improve(tree, self.scores(f, found.point), EXACT)

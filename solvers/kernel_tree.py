@@ -14,10 +14,12 @@ from mmcopt.bounds.weight_lift import psi
 from mmcopt.capabilities import Capability, CutRisk, KernelMargin
 from mmcopt.checks import hyper, real
 from mmcopt.solvers.margin_tree import LARGEST, MarginTree, Tree, planted
+from mmcopt.solving.runs import out_of_time
 from mmcopt.types import Floats
 
-# Of the g of the root: how far its barrier falls, by what factor, and steps at each weight.
-LEAST_BARRIER, LIGHTER, CENTRINGS = 1e-4, 0.2, 20
+# Of the g of the root: the weight of its barrier at first and at last, relative, and the factor by
+# which it falls; Newton steps at each weight, at most.
+HEAVY, LIGHT, LIGHTER, CENTRINGS = 10.0, 1e-3, 0.2, 200
 LEAST_P = 1.1  # below, the norm of the squares of kernels is too near to their maximum to climb
 
 
@@ -94,11 +96,13 @@ def common_g(rows: list[Floats], c: float, spread: float) -> Floats:
     n = len(rows[0])
     toll, ones = spread / n, np.ones(n)
     g = 0.5 * c / toll / max(float(np.linalg.norm(X, 2)) ** 2 for X in rows) * ones
-    weight = float(psi(g).mean()) / sum(X.shape[1] for X in rows)
-    least = LEAST_BARRIER * weight
+    unit = float(psi(g).mean()) / sum(X.shape[1] for X in rows)
+    weight = HEAVY * unit
     value = _barred(rows, c, toll, g, weight)
-    while weight > least:
+    while weight > LIGHT * unit:
         for _ in range(CENTRINGS):
+            if out_of_time():
+                return g
             step, rise = _newton(rows, c, toll, g, weight)
             length = min(1.0, 0.99 / max(float(np.max(-step / g)), 1e-300))
             while length > 1e-8 and not (new := _barred(rows, c, toll, g + length * step, weight)) \

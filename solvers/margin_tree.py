@@ -15,10 +15,11 @@ from mmcopt.bounds.multi_kernel_lift import norm
 from mmcopt.bounds.weight_lift import margin_lift
 from mmcopt.capabilities import Capability, LiftedMargin, MarginRisk
 from mmcopt.checks import hyper, integer, real, require_memory
+from mmcopt.compiled.compiling import clock
 from mmcopt.margins import Hinge
 from mmcopt.modeling.result import Certificate, Status
 from mmcopt.solvers.margin_barrier import MarginBarrier
-from mmcopt.solving.runs import Run, run
+from mmcopt.solving.runs import Run, out_of_time, run
 from mmcopt.solving.solver import Progress, Proved, Solver
 from mmcopt.solving.states import within
 from mmcopt.tolerances import LEVELS
@@ -30,6 +31,7 @@ POPS = 100  # open nodes that a step may go on from
 DEPTH, STACKED = 64, 2**28  # nodes that wait in the midst of a subtree, and bytes for them
 MEMORY = 2**30  # bytes that dual points may take
 ROUGH, EXACT, TURNS = 1e-2, 1e-7, 50  # relative gaps of machines, at starts and at the end
+PROVING = 2.0  # about how long a proof takes at most, in the time of the steps that found it
 BEYOND = 1.0 + 1e-9  # a machine is stretched to its margins, and beyond what is rounded
 
 
@@ -53,6 +55,7 @@ class Tree:
     k: int = 2  # classes
     stubborn: float = math.inf  # the least bound of a node that nothing is left of and that is open
     ends: Floats = field(default_factory=lambda: np.empty(0))  # of a tree that was read: of leaves
+    grown: float = 0.0  # seconds of its steps
 
     def restored(self, roots: Any) -> None:
         """Refuse a tree from a file whose nodes, states and samples are not there."""
@@ -172,6 +175,8 @@ class MarginTree(Solver):
         """Labels to begin with: machines and their labels by turns, from random directions."""
         begun: set[bytes] = set()  # labels, the first sample on the positive side
         for _ in range(self.starts):
+            if begun and out_of_time():
+                return
             scores = np.sum([X @ rng.standard_normal(X.shape[1]) for X in tree.rows], axis=0)
             sides = ((scores >= 0.0) == (scores[0] >= 0.0)).tobytes()
             if sides not in begun:
@@ -215,6 +220,7 @@ class MarginTree(Solver):
         return np.concatenate([half, -half])
 
     def step(self, f: Any, state: Tree, rng: np.random.Generator) -> Progress:
+        began = clock()
         last, pops = int(state.book.count[3]) + max(20, int(CHUNK / state.n**2)), POPS
         while state.open and state.open[0][0] < self._target(state):
             left = last - int(state.book.count[3])
@@ -222,7 +228,11 @@ class MarginTree(Solver):
             if left <= 0 or pops < 0 or not self._grown(state):
                 break
             self._visit(state, left)
+        state.grown += clock() - began
         return self._progress(f, state)
+
+    def closing(self, state: Tree) -> float:
+        return PROVING * state.grown
 
     def outcome(self, f: Any, state: Tree) -> Status | None:
         if not state.open or state.open[0][0] >= self._target(state):

@@ -33,13 +33,13 @@ class Budget:
         """A budget of at most ``max_iter`` steps and as many seconds under the same signal."""
         return Budget(max_iter, min(self.deadline, clock() + time_limit), self.stop)
 
-    def spent(self, steps: int) -> Status | None:
-        """The limit that has been reached, if any."""
+    def spent(self, steps: int, closing: float = 0.0) -> Status | None:
+        """The limit that has been reached, if any, where the end takes some seconds more."""
         if self.stop.is_set():
             return Status.INTERRUPTED
         if steps >= self.max_iter:
             return Status.ITERATION_LIMIT
-        if clock() >= self.deadline:
+        if clock() + closing >= self.deadline:
             return Status.TIME_LIMIT
         return None
 
@@ -128,7 +128,8 @@ def _loop(solver: Solver, f: Any, init: Any, rng: np.random.Generator, budget: B
             _keep(best, progress, solver.keeps_last)
         while True:
             # A solver that is done stays done; the limit matters only to one that is not.
-            status = solver.outcome(f, progress.state) or budget.spent(best.steps)
+            status = solver.outcome(f, progress.state) \
+                or budget.spent(best.steps, solver.closing(progress.state))
             if status is not None:
                 break
             progress = solver.step(f, progress.state, rng)

@@ -105,6 +105,10 @@ class Solver(ABC):
         """None to go on, or the status to stop with."""
         return None
 
+    def closing(self, state: Any) -> float:
+        """About how many seconds it takes to prove, after the last step, what a state claims."""
+        return 0.0
+
     def finish(self, f: Any, state: Any) -> Progress | None:
         """Last improvement after the loop (a polish), or None."""
         return None
