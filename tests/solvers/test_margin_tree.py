@@ -17,7 +17,8 @@ from mmcopt.formulations import CPM3C, MKC
 from mmcopt.kernels import Gaussian, Polynomial
 from mmcopt.margins import SquaredHinge
 from mmcopt.modeling.result import Certificate, Status
-from mmcopt.solvers import ClassTree, CuttingPlane, KernelTree, MarginTree
+from mmcopt.solvers import ClassTree, CuttingPlane, KernelTree, MarginTree, margin_tree
+from mmcopt.solving import Budget, run, runs
 from mmcopt.tolerances import LEVELS
 
 # Optima of random points may lack a class, which is said; here that is no matter.
@@ -199,6 +200,33 @@ def test_features_of_zeros_are_told(shape, k):
     problem = CPM3C(np.zeros(shape), k, normalize=False)
     with pytest.raises(DataError, match="all features are 0"):
         mm.solve(problem, MarginTree() if k == 2 else ClassTree(), seed=0)
+
+
+@pytest.mark.parametrize("problem", [CPM3C(DIGITS[:40]), MKC(DIGITS[:40]), CPM3C(DIGITS[:40], 3)],
+                         ids=["one kernel", "several", "three classes"])
+def test_without_time_there_are_labels_and_no_more(problem, monkeypatch):
+    kind = {2: MarginTree, 3: ClassTree}[problem.n_clusters]
+    solver = KernelTree() if isinstance(problem, MKC) else kind()
+    looked = []
+    whole = type(solver)._improve
+    monkeypatch.setattr(type(solver), "_improve",
+                        lambda self, *rest: (looked.append(1), whole(self, *rest))[1])
+    out = run(solver, problem, None, np.random.default_rng(0), Budget(deadline=0.0))
+    assert out.status is Status.TIME_LIMIT and len(looked) == 1 and out.steps == 0
+    assert out.value == pytest.approx(problem.objective(out.point), rel=1e-9)
+
+
+def test_a_tree_ends_so_early_that_it_can_be_proved(monkeypatch):
+    """By a clock that each look at moves on by a second."""
+    ticks = itertools.count()
+    for module in (runs, margin_tree):
+        monkeypatch.setattr(module, "clock", lambda: float(next(ticks)))
+    monkeypatch.setattr(margin_tree, "POPS", 1)
+    problem = CPM3C(DIGITS[:200], beta=0.03)
+    out = run(MarginTree(starts=1), problem, None, np.random.default_rng(0), Budget(deadline=400.0))
+    left = 400.0 - next(ticks)
+    assert out.status is Status.TIME_LIMIT and out.steps > 10 and margin_tree.PROVING > 1
+    assert abs(left - margin_tree.PROVING * out.steps) <= 10  # looks since then, and the last step
 
 
 # ---------------------------------------------------------------- inner products, two ways
