@@ -58,6 +58,7 @@ class Diffrac(LabelRegression):
     paper = "Bach and Harchaoui (2007), DIFFRAC, section 2"
     flat = 1.0
     default_solver = "Memetic"
+    takes_blocks = True
 
     def __init__(self, X: Samples, n_clusters: int = 2, *,
                  kernel: Kernel | str = Gaussian(width=1.0), kappa: float = 1e-3,
@@ -109,9 +110,7 @@ class Diffrac(LabelRegression):
     # ------------------------------------------------------------ points
 
     def objective(self, point: Ints) -> float:
-        Z = np.zeros((self.n, self.n_clusters))
-        Z[np.arange(self.n), point] = 1.0
-        return self.regression.remains(Z) / self.n
+        return self.regression.remains(np.asarray(point), np.eye(self.n_clusters)) / self.n
 
     # ------------------------------------------------------------ words
 

@@ -14,6 +14,7 @@ from mmcopt.constraints import CannotLinkLike, KnownLike, MustLinkLike, Sizes, S
 from mmcopt.errors import DataError
 from mmcopt.formulations.kernel_labels import KernelLabels
 from mmcopt.kernels import Gaussian, Kernel, Linear
+from mmcopt.kernels.features import Features
 from mmcopt.kernels.on_demand import row_weights
 from mmcopt.linalg import UNIT, roots
 from mmcopt.modeling import Statement, cached
@@ -79,10 +80,10 @@ class KernelKMeans(KernelLabels):
     def vectors(self) -> Floats | None:
         """Vectors of the samples in the space of the kernel, their mean 0; None if not at hand."""
         if self.fitted.explicit:
-            Phi = self._features()
+            Phi = self._features().X
         elif isinstance(self.kernel, Linear) and not is_sparse(self.X):
             Phi = self.X - np.mean(self.X, axis=0, dtype=np.float64)
-            self._require_differences(Phi)
+            self._require_differences(Features.of_rows(Phi, type(self).__name__))
         else:
             return None
         return np.asarray(Phi - self.volumes @ Phi / self.volumes.sum())

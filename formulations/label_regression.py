@@ -188,24 +188,35 @@ class LabelRegression(KernelLabels):
         scale = float(np.mean(np.diagonal(self.K))) if not self.low_rank else 1.0
         return self.shift >= SINGLE * scale
 
+    @property
+    def targets(self) -> Floats:
+        """What samples of each cluster are fitted to, one row a cluster."""
+        return 2.0 * np.eye(self.n_clusters) - 1.0
+
     def coefficients(self, labels: Ints) -> Floats:
         """The best model for given labels: one column a cluster.
 
         Dual coefficients (K + lam I)^-1 P = (P - R P) / lam, or weights of the features when R is
         held as a factor.
         """
-        P = np.full((self.n, self.n_clusters), -1.0)
-        P[np.arange(self.n), labels] = 1.0
-        return self._fit(P)
+        return self._fit(labels, self.targets)
 
-    def _fit(self, P: Floats) -> Floats:
-        """The best model for given targets, in the coefficients that `coefficients` has."""
-        if self.low_rank:
-            Phi = self.fitted.features()
-            gram = Phi.T @ Phi
-            gram[np.diag_indices(len(gram))] += self.shift
-            return np.asarray(np.linalg.solve(gram, Phi.T @ P))
-        return np.asarray((P - self.W @ P) / self.shift)
+    def _fit(self, labels: Ints, targets: Floats) -> Floats:
+        """The best model for the targets of labels, in the coefficients that `coefficients` has.
+
+        The last one is kept: blocks are predicted one after another.
+        """
+        labels, last = np.array(labels), self._cache.get("model")
+        if last is not None and np.array_equal(last[0], labels) \
+                and np.array_equal(last[1], targets):
+            return np.asarray(last[2])
+        if isinstance(self.regression, FactorRegression):
+            A = self.regression.weights(labels, targets)
+        else:
+            P = targets[labels]
+            A = np.asarray((P - self.W @ P) / self.shift)
+        self._cache["model"] = labels, targets, A
+        return A
 
     def decision_function(self, point: Ints, X: Samples) -> Floats:
         """f_h(x) of each cluster for new samples; on the training rows it is R P."""

@@ -348,8 +348,13 @@ def available_memory() -> int:
         return 4 << 30
 
 
+def fits_in_memory(size: float) -> bool:
+    """Whether the machine has so many bytes free, and some to spare."""
+    return size <= 0.9 * available_memory()
+
+
 def require_memory(size: float, what: str, way_out: str) -> None:
     """Raise a `ResourceError` when ``size`` bytes are more than the machine has free."""
-    free = available_memory()
-    if size > 0.9 * free:
-        raise ResourceError(f"{what} needs {human(size)}, and {human(free)} are free; {way_out}")
+    if not fits_in_memory(size):
+        raise ResourceError(f"{what} needs {human(size)}, and {human(available_memory())} are "
+                            f"free; {way_out}")

@@ -95,7 +95,7 @@ def as_blocks(X: Any, owner: str) -> RowBlocks | None:
     if not whole or X.filename is None:
         return None
     n, d = X.shape
-    return FileBlocks(_cut(str(X.filename), X.dtype.str, X.offset, n, d, None))
+    return FileBlocks(raw_pieces(str(X.filename), X.dtype.str, X.offset, n, d, None))
 
 
 # ---------------------------------------------------------------- pieces of files
@@ -272,10 +272,12 @@ def _of_npy(path: pathlib.Path, chunk: int | None) -> list[RawPiece]:
                         "numpy.ascontiguousarray(X).")
     if min(shape) < 0 or offset + shape[0] * shape[1] * dtype.itemsize > path.stat().st_size:
         raise DataError(f"{path}: the file is shorter than its shape {shape} needs.")
-    return _cut(str(path), dtype.str, offset, *shape, chunk)
+    return raw_pieces(str(path), dtype.str, offset, *shape, chunk)
 
 
-def _cut(path: str, dtype: str, offset: int, n: int, d: int, chunk: int | None) -> list[RawPiece]:
+def raw_pieces(path: str, dtype: str, offset: int, n: int, d: int,
+               chunk: int | None) -> list[RawPiece]:
+    """The pieces of rows that lie in a file one after another."""
     step, width = chunk or _rows_of(d), np.dtype(dtype).itemsize * d
     return [RawPiece(path, dtype, offset + i * width, min(step, n - i), d)
             for i in range(0, n, step)]
@@ -432,7 +434,8 @@ class FileBlocks(RowBlocks):
         self.starts = _starts([piece.rows for piece in pieces])
         self.shape = (self.starts[-1], pieces[0].columns)
 
-    def each(self, work: Callable[..., Any], *args: Any, along: Any = None) -> Iterator[Any]:
+    def each(self, work: Callable[..., Any], *args: Any, along: Any = None,
+             at_once: int | None = None) -> Iterator[Any]:
         for piece, (a, b) in zip(self.pieces, itertools.pairwise(self.starts), strict=True):
             own = () if along is None else (along[a:b],)
             yield work(piece.read(), *own, *args)
@@ -470,7 +473,8 @@ class DaskBlocks(RowBlocks):
         self.starts = _starts(self.array.chunks[0])
         self.shape = (int(array.shape[0]), int(array.shape[1]))
 
-    def each(self, work: Callable[..., Any], *args: Any, along: Any = None) -> Iterator[Any]:
+    def each(self, work: Callable[..., Any], *args: Any, along: Any = None,
+             at_once: int | None = None) -> Iterator[Any]:
         from dask.base import compute
         from dask.delayed import delayed
 
@@ -479,7 +483,9 @@ class DaskBlocks(RowBlocks):
         tasks = [call(block, work, shared, None if along is None else along[a:b])
                  for block, (a, b) in zip(self.array.to_delayed().ravel(), cuts, strict=True)]
         try:
-            yield from compute(*tasks)
+            step = at_once or len(tasks)
+            for start in range(0, len(tasks), step):
+                yield from compute(*tasks[start:start + step])
         except Exception as e:
             if type(e).__module__.partition(".")[0] not in ("distributed", "asyncio", "concurrent"):
                 raise

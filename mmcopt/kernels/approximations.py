@@ -7,7 +7,6 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt import checks
 from mmcopt.errors import DataError, ParameterError
 from mmcopt.kernels.data import Data, squares
 from mmcopt.kernels.descriptions import (
@@ -19,6 +18,7 @@ from mmcopt.kernels.descriptions import (
     fits,
     fitted,
 )
+from mmcopt.kernels.features import gram_of
 from mmcopt.kernels.fitted import FittedKernel
 from mmcopt.linalg import EQUAL, UNIT, roots
 
@@ -37,7 +37,7 @@ class _Landmarks(FittedKernel):
                                  f"of X; got {kernel.rank}.")
         draw = np.random.default_rng(kernel.seed).choice(data.n, kernel.rank, replace=False)
         self._R = np.sort(draw)
-        K = self._parts[0]._rows(data.X[self._R], self._R)
+        K = self._parts[0]._rows(data.take(self._R), self._R)
         tiny = len(K) * np.finfo(float).eps
         self._root = roots((K + K.T) / 2, lambda w: w > max(w[-1], 0.0) * tiny)[1]
 
@@ -68,8 +68,8 @@ class _Directions(FittedKernel):
             return slice(len(w) - min(r, kernel.rank or r), None)
 
         if self._of_features:
-            Phi = cast(Array, self._parts[0].features())
-            root = roots(Phi.T @ Phi, leading)[0][:, ::-1]
+            gram = self._parts[0].in_parts().total_of(gram_of)[0]
+            root = roots(gram, leading)[0][:, ::-1]
             self._root = root / np.linalg.norm(root, axis=0)
         else:
             self._root = roots(self._parts[0].matrix(), leading)[1][:, ::-1]
@@ -182,9 +182,7 @@ class _View(FittedKernel):
             raise DataError(f"{data.owner}: on() names column {most}, and X has {data.d}: 0 to "
                             f"{data.d - 1}.")
         self._columns = list(kernel.columns)
-        seen = data.X[:, self._columns]
-        part = Data(seen if checks.is_sparse(seen) else checks.read_only(seen), data.owner)
-        return [fitted(kernel.inner, part)]
+        return [fitted(kernel.inner, data.on(self._columns))]
 
     def _accept(self, A: Any) -> Any:
         self._parts[0]._accept(A[:, self._columns])

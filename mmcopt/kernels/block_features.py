@@ -7,8 +7,9 @@ all rows, so whatever works on features works on a tile. What comes back are sum
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from dataclasses import dataclass
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,20 +21,26 @@ from mmcopt.linalg import UNIT, one_thread
 from mmcopt.types import Floats, RowBlocks
 
 TILE = 2.0**18  # numbers of a tile, which stays in the cache
+AT_ONCE = 8  # blocks of which answers that are as long as the rows may wait together
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """How rows become features: by numbers that are the same for all of them."""
+    """How rows become features: by numbers that are the same for all of them.
+
+    With a ``fitted`` kernel the rows are first turned into its features.
+    """
 
     owner: str
     mean: Floats
     rest: Floats
     scale: float = 1.0
     bias: float = 0.0
+    fitted: Any = None
 
     def features(self, X: Any) -> Features:
         """Features of some rows."""
+        X = X if self.fitted is None else self.fitted.features_of(X)
         made = Features.__new__(Features)
         made.owner, made.sparse = self.owner, is_sparse(X)
         made.n, made.d = int(X.shape[0]), int(X.shape[1])
@@ -56,7 +63,7 @@ class Scaling:
 
     def tiles(self, X: Any) -> Any:
         """The rows of a block, some at a time."""
-        step = max(1, int(TILE / max(1, X.shape[1])))
+        step = max(1, int(TILE / max(1, X.shape[1], len(self.mean))))
         return (slice(s, s + step) for s in range(0, X.shape[0], step))
 
 
@@ -73,25 +80,29 @@ def _checked(part: Features) -> tuple[Any, ...]:
     return (_moments(part)[0], int(part.sparse))
 
 
-def _summed(X: Any, scaling: Scaling, work: Callable[..., tuple[Any, ...]],
-            args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The sums of a block; a tile is too small for more than one thread."""
-    with one_thread:
-        return _added([work(scaling.features(X[rows]), *args) for rows in scaling.tiles(X)])
-
-
-def _added(answers: list[tuple[Any, ...]]) -> tuple[Any, ...]:
-    """Sums in the order of the rows, whoever was first."""
-    return tuple(functools.reduce(lambda a, b: a + b, parts)
-                 for parts in zip(*answers, strict=True))
-
-
 def _listed(X: Any, *given: Any) -> list[Any]:
-    """What comes of each tile of a block, with what is its own of an array along the rows."""
+    """What comes of each tile of a block, with what is its own of an array along the rows.
+
+    A tile is too small for more than one thread.
+    """
     *along, scaling, work, args = given
     with one_thread:
         return [work(scaling.features(X[rows]), *(a[rows] for a in along), *args)
                 for rows in scaling.tiles(X)]
+
+
+def _summed(X: Any, *given: Any) -> tuple[Any, ...]:
+    """The sums of a block."""
+    return _added(_listed(X, *given))
+
+
+def _added(answers: list[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """Sums in the order of the rows, whoever was first."""
+    return functools.reduce(_both, answers)
+
+
+def _both(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(x + y for x, y in zip(a, b, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,12 +151,42 @@ class BlockFeatures(Features):
             self.rest = np.append(self.rest, 0.0)
         self.shift = self.scale * self.mean
 
-    def total_of(self, work: Callable[..., tuple[Any, ...]], *args: Any) -> tuple[Any, ...]:
-        return _added(list(self.blocks.each(_summed, self.scaling, work, args)))
+    @classmethod
+    def of(cls, X: RowBlocks, owner: str, *, sparse: bool = False,
+           scaling: Scaling | None = None) -> BlockFeatures:
+        """Rows that were looked at before, as they are or scaled by what is known of them."""
+        made = cls.__new__(cls)
+        zero = np.zeros(X.shape[1])
+        made.owner, made.blocks, made.X, made.sparse = owner, X, X, sparse
+        made.scaling = given = Scaling(owner, zero, zero) if scaling is None else scaling
+        made.n, made.d = X.shape[0], len(given.mean)
+        made.mean, made.rest, made.scale, made.bias = given.mean, given.rest, given.scale, 0.0
+        made.shift = given.scale * given.mean
+        return made
+
+    def moved(self, mean: Floats | float, rest: Floats | float, scale: float) -> BlockFeatures:
+        """These less a mean, which has lost its ``rest``, times a scale."""
+        old, zero = self.scaling, np.zeros(self.d)
+        mean, rest = mean + zero, rest + zero
+        if old.mean.any() or old.rest.any():
+            mean, rest = old.mean, old.rest + (mean + rest) / old.scale
+        else:
+            mean, rest = mean / old.scale, rest / old.scale
+        return BlockFeatures.of(self.blocks, self.owner, scaling=replace(
+            old, mean=mean, rest=rest, scale=scale * old.scale))
+
+    def total_of(self, work: Callable[..., tuple[Any, ...]], *args: Any,
+                 along: Any = None) -> tuple[Any, ...]:
+        answers = self.blocks.each(_summed, self.scaling, work, args, along=along)
+        return functools.reduce(_both, answers)
+
+    def each(self, work: Callable[..., Any], *args: Any, along: Any = None) -> Iterator[Any]:
+        blocks = self.blocks.each(_listed, self.scaling, work, args, along=along, at_once=AT_ONCE)
+        return itertools.chain.from_iterable(blocks)
 
     def gathered(self, work: Callable[..., Any], *args: Any, along: Any = None) -> list[Any]:
-        return [answer for block in self.blocks.each(_listed, self.scaling, work, args, along=along)
-                for answer in block]
+        return list(itertools.chain.from_iterable(
+            self.blocks.each(_listed, self.scaling, work, args, along=along)))
 
     @property
     def rows(self) -> Floats | None:
@@ -179,9 +220,14 @@ class BlockFeatures(Features):
         raise self._refusal()
 
     def _refusal(self) -> DataError:
-        return DataError(f"{self.owner}: this needs all {self.n} rows in memory, and they come in "
-                         "blocks; CuttingPlane from init='random', predict and verify do not. "
-                         "np.asarray(X) reads them all, if they fit.")
+        return all_rows_needed(self.owner, self.n)
+
+
+def all_rows_needed(owner: str, n: int) -> DataError:
+    """What is said of work that cannot be done on blocks."""
+    return DataError(f"{owner}: this needs all {n} rows in memory, and they come in blocks; "
+                     "CuttingPlane and searches on factors from init='random', predict and verify "
+                     "do not. np.asarray(X) reads them all, if they fit.")
 
 
 def _squares(part: Features) -> tuple[Any, ...]:

@@ -70,8 +70,17 @@ def distances(P: Any, Q: Any, q: Array) -> Array:
     return D
 
 
+def drawn(n: int) -> Any:
+    """The numbers of the rows of a sample, or of all where they are few."""
+    if n <= _EXACT:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(0).choice(n, _SAMPLE, replace=False))
+
+
 class Data:
     """The training rows, shared by the parts of a fitted kernel; ``fits`` are known, by kernel."""
+
+    blocked = False  # whether rows come in blocks, and are never all in memory
 
     def __init__(self, X: Any, owner: str) -> None:
         self.X, self.owner, self.sparse = X, owner, checks.is_sparse(X)
@@ -109,12 +118,23 @@ class Data:
         return max(float(squares(self.X[s:t].astype(np.float64)).max())
                    for s, t in chunks(self.n))
 
+    def take(self, index: Any) -> Any:
+        """Return some rows."""
+        return self.X[index]
+
+    def on(self, columns: list[int]) -> Data:
+        """Return some columns of all rows."""
+        seen = self.X[:, columns]
+        return Data(seen if self.sparse else checks.read_only(seen), self.owner)
+
+    def sample(self) -> Any:
+        """Return the rows whose distances are looked at: up to 10,000 all of them."""
+        return self.X if self.n <= _EXACT else self.X[drawn(self.n)]
+
     def diameter(self, metric: str) -> float:
         """Return the largest distance, exact up to 10,000 rows and of a sample beyond."""
         if metric not in self._diameter:
-            X = self.X
-            if self.n > _EXACT:
-                X = X[np.sort(np.random.default_rng(0).choice(self.n, _SAMPLE, replace=False))]
+            X = self.sample()
             low, high = X.min(axis=0), X.max(axis=0)
             same = (low != high).nnz == 0 if self.sparse else np.array_equal(low, high)
             self._diameter[metric] = 0.0 if same else self._farthest(X, metric)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import functools
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -78,16 +78,31 @@ class Features:
 
     blocked = False  # whether rows come in blocks, and are never all in memory
 
-    def total_of(self, work: Callable[..., tuple[Any, ...]], *args: Any) -> tuple[Any, ...]:
-        """The sums over all rows in which ``work(features of some rows, *args)`` adds up."""
-        return work(self, *args)
+    @classmethod
+    def of_rows(cls, rows: Floats, owner: str) -> Features:
+        """Dense features that are these rows, not copied."""
+        made = cls.__new__(cls)
+        made.owner, made.sparse, made.X = owner, False, rows
+        made.n, made.d = rows.shape
+        made.mean = made.rest = made.shift = np.zeros(made.d)
+        made.scale, made.bias = 1.0, 0.0
+        return made
 
-    def gathered(self, work: Callable[..., Any], *args: Any, along: Any = None) -> list[Any]:
-        """``work(features of some rows, *args)`` for all rows, some at a time, in their order.
+    def total_of(self, work: Callable[..., tuple[Any, ...]], *args: Any,
+                 along: Any = None) -> tuple[Any, ...]:
+        """The sums over all rows in which ``work(features of some rows, *args)`` adds up.
 
         ``along`` has an entry for each row; those of the rows come before the args.
         """
-        return [work(self, *(() if along is None else (along,)), *args)]
+        return work(self, *(() if along is None else (along,)), *args)
+
+    def each(self, work: Callable[..., Any], *args: Any, along: Any = None) -> Iterator[Any]:
+        """``work(features of some rows, *args)`` for all rows, some at a time, in their order."""
+        yield work(self, *(() if along is None else (along,)), *args)
+
+    def gathered(self, work: Callable[..., Any], *args: Any, along: Any = None) -> list[Any]:
+        """All of `each`, where they are small."""
+        return list(self.each(work, *args, along=along))
 
     @property
     def rows(self) -> Floats | None:
@@ -170,6 +185,11 @@ class Features:
         require_memory(8.0 * self.n * self.d, f"{self.n} x {self.d} sparse features made dense",
                        "use a solver that works on sparse rows.")
         return np.asarray(self.scale * self.X.toarray() - self.shift)
+
+
+def gram_of(part: Features) -> tuple[Any, ...]:
+    """Inner products of the columns of dense features, as a term of a sum."""
+    return (np.asarray(part.X.T @ part.X),)
 
 
 class StackedFeatures(Features):

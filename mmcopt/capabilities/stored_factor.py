@@ -1,0 +1,134 @@
+"""A factor whose rows lie in a file, and are read some at a time; searches hold a copy of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mmcopt.capabilities.matrices import Dense, LowRank
+from mmcopt.checks import fits_in_memory, require_memory
+from mmcopt.datasets.scratch import Scratch
+from mmcopt.kernels.block_features import BlockFeatures
+from mmcopt.kernels.features import Features, gram_of
+from mmcopt.types import Floats, Ints
+
+
+class StoredFactor(LowRank):
+    """W = Psi Psi' for rows of Psi in blocks, to all of their digits.
+
+    What a search goes through in any order is a copy in its precision: in memory, or in a file that
+    is mapped where it is larger than `require_memory` allows.
+    """
+
+    def __init__(self, features: BlockFeatures) -> None:
+        self.features, self.n = features, features.n
+        self._Psi: dict[str, Floats] = {}
+        self._files: list[Scratch] = []  # which go when this does
+        self._dense: Dense | None = None
+        self._spectrum: tuple[Floats, Floats] | None = None
+
+    @property
+    def rank(self) -> int:
+        return self.features.d
+
+    def factor(self) -> Floats:
+        return self.factor_as(np.float64)
+
+    def factor_as(self, dtype: Any) -> Floats:
+        kind = np.dtype(dtype)
+        if kind.name not in self._Psi:
+            self._Psi[kind.name] = self._copy(kind)
+        return self._Psi[kind.name]
+
+    def _copy(self, kind: np.dtype[Any]) -> Floats:
+        """All rows in another precision."""
+        rows, shape = self.features.each(_rows_as, kind), (self.n, self.rank)
+        if not fits_in_memory(float(self.n) * self.rank * kind.itemsize):
+            self._files.append(Scratch(rows, shape, self.features.owner, kind))
+            return self._files[-1].mapped()
+        out, start = np.empty(shape, dtype=kind), 0
+        for part in rows:
+            out[start:start + len(part)] = part
+            start += len(part)
+        return out
+
+    def gram(self) -> Floats:
+        return np.asarray(self.features.total_of(gram_of)[0])
+
+    def dense(self, dtype: Any = np.float64) -> Floats:
+        require_memory(8.0 * self.n * self.rank, f"the {self.n} x {self.rank} factor",
+                       "use a solver that works on the factor: Memetic, StochasticDescent or "
+                       "Evolutionary.")
+        return super().dense(dtype)
+
+    def __matmul__(self, V: Floats) -> Floats:
+        sums = self.features.total_of(_inner, along=V)[0]
+        return np.concatenate(self.features.gathered(_outer, sums))
+
+    def mass(self) -> float:
+        return float(np.square(self.features.total_of(_sizes)[0]).sum())
+
+    def association(self, Z: Floats) -> float:
+        return float(np.square(self.features.total_of(_inner, along=Z)[0]).sum())
+
+    def _sums(self, c: Ints, k: int) -> Floats:
+        return self._grouped(c, k)
+
+    def _grouped(self, groups: Ints, m: int) -> Floats:
+        """The sum of the rows of each group."""
+        return np.asarray(self.features.total_of(_group_sums, m, along=np.asarray(groups))[0])
+
+    def _taken(self, index: Ints) -> Floats:
+        """Some rows."""
+        wanted = np.zeros(self.n, dtype=bool)
+        wanted[index] = True
+        place = np.cumsum(wanted)[index] - 1
+        return np.asarray(np.concatenate(self.features.gathered(_chosen, along=wanted))[place])
+
+    def column(self, j: int) -> Floats:
+        return np.concatenate(self.features.gathered(_outer, self._taken(np.array([j]))[0]))
+
+    def diagonal(self) -> Floats:
+        return np.concatenate(self.features.gathered(_squares))
+
+    def contract(self, groups: Ints, m: int, dtype: Any = np.float64) -> LowRank:
+        return LowRank(self._grouped(groups, m))
+
+    def subset(self, rows: Ints) -> Dense:
+        Psi = self._taken(np.asarray(rows))
+        return Dense.trusted(Psi @ Psi.T)
+
+
+# ---------------------------------------------------------------- of some rows
+
+
+def _rows_as(part: Features, kind: np.dtype[Any]) -> Floats:
+    return np.asarray(part.X, dtype=kind)
+
+
+def _inner(part: Features, V: Floats) -> tuple[Any, ...]:
+    return (part.X.T @ V,)
+
+
+def _outer(part: Features, sums: Floats) -> Floats:
+    return np.asarray(part.X @ sums)
+
+
+def _sizes(part: Features) -> tuple[Any, ...]:
+    return (np.abs(part.X).sum(axis=0),)
+
+
+def _squares(part: Features) -> Floats:
+    return np.asarray(np.einsum("ij,ij->i", part.X, part.X))
+
+
+def _chosen(part: Features, wanted: Any) -> Floats:
+    return np.asarray(part.X[wanted])
+
+
+def _group_sums(part: Features, groups: Ints, m: int) -> tuple[Any, ...]:
+    from scipy.sparse import csr_array
+
+    ones = csr_array((np.ones(part.n), (groups, np.arange(part.n))), shape=(m, part.n))
+    return (np.asarray(ones @ part.X),)
