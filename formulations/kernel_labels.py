@@ -23,7 +23,7 @@ from mmcopt.constraints import (
 from mmcopt.datasets.blocks import as_blocks
 from mmcopt.errors import DataError
 from mmcopt.kernels import FittedKernel, Kernel, as_kernel
-from mmcopt.kernels.block_features import all_rows_needed
+from mmcopt.kernels.block_features import BlockFeatures, all_rows_needed
 from mmcopt.kernels.features import Features
 from mmcopt.linalg import require_psd
 from mmcopt.modeling import Formulation, cached
@@ -106,7 +106,7 @@ class KernelLabels(Formulation):
         count = self.fitted.feature_count
         return count is not None and (2 * count <= self.n + 1 or isinstance(self.X, RowBlocks))
 
-    def _features(self) -> Features:
+    def _features(self) -> BlockFeatures:
         """Phi with K = Phi Phi', checked to tell the samples apart."""
         Phi = self.fitted.stored()
         self._require_differences(Phi)

@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from mmcopt.capabilities.matrices import Dense, LowRank, Symmetric
-from mmcopt.capabilities.stored_factor import StoredFactor
+from mmcopt.capabilities.matrices import Dense, Symmetric
+from mmcopt.capabilities.tiled_factor import TiledFactor
 from mmcopt.datasets.scratch import Scratch
 from mmcopt.errors import BackendError, ParameterError
-from mmcopt.kernels.block_features import BlockFeatures
+from mmcopt.kernels.block_features import BlockFeatures, held
 from mmcopt.kernels.features import Features, gram_of
 from mmcopt.linalg import UNIT, row_sum_norm, spd_inverse
 from mmcopt.tolerances import LOST
@@ -32,6 +32,7 @@ from mmcopt.types import Floats, Ints
 FADED = 1e20  # lam over the mean diagonal of the kernel, from which R is nothing but rounding
 LARGE = 1e6  # the same ratio from which R is K G, since I - lam G would lose the digits of R
 SMALL = 1e-4  # and that below which a factor is made without the squares of its features
+STACKED = 8  # times the number of features: rows that are factorised together
 FEW_DIGITS = 1e-6  # of n: losses below it are summed from B, and not from what R leaves of n
 
 
@@ -181,7 +182,7 @@ class FactorRegression(RegressionMatrix):
     ``blur`` is the error of a row of features beyond the rounding of its entries.
     """
 
-    def __init__(self, owner: str, features: Features, blur: float, shift: float,
+    def __init__(self, owner: str, features: BlockFeatures, blur: float, shift: float,
                  named: tuple[str, float], centred: bool, flat: float) -> None:
         n, r = features.n, features.d
         super().__init__(owner, n, shift, named, centred, flat)
@@ -193,12 +194,24 @@ class FactorRegression(RegressionMatrix):
         share = error / np.sqrt(shift)
         self._require(square / n, features.longest, LOST * (error / LOST) ** 2, share)
         if shift < SMALL * square:
-            tall = np.vstack([*features.gathered(_tall), np.sqrt(shift) * np.eye(r)])
-            self.root: Floats = np.asarray(np.linalg.qr(tall, mode="r"))
+            self.root: Floats = self._triangle()
             factor = 4 * length / np.sqrt(shift)
         else:
             self.root, factor = np.linalg.cholesky(self._shifted()).T, square / shift
         self._rounding = share, n * (r + 8) * UNIT * max(1.0, factor)
+
+    def _triangle(self) -> Floats:
+        """The triangle of the QR factorisation of Phi above shift^1/2 I, some rows at a time."""
+        r = self.features.d
+        held, count = list[Floats](), 0
+        for rows in self.features.each(_phi):
+            if count >= STACKED * r:
+                held, count = [np.linalg.qr(np.vstack(held), mode="r")], r
+            held.append(rows)
+            count += len(rows)
+        tall = np.vstack([*held, np.sqrt(self.shift) * np.eye(r)])
+        root = np.linalg.qr(tall, mode="r")
+        return np.asarray(root * np.where(np.diagonal(root) < 0.0, -1.0, 1.0)[:, None])
 
     def _shifted(self) -> Floats:
         """Phi'Phi + shift I."""
@@ -211,14 +224,14 @@ class FactorRegression(RegressionMatrix):
         return self._rounding
 
     @functools.cached_property
-    def matrix(self) -> LowRank:
-        """R + flat J / n as a factor: of blocks in a file, of which searches hold a copy."""
+    def matrix(self) -> TiledFactor:
+        """R + flat J / n as a factor: in a file, where rows come in blocks."""
         level = float(np.sqrt(self.flat / self.n))
         rows = self.features.each(_factor_rows, self.root, level)  # Phi is kept, and shared
         if not self.features.blocked:
-            return LowRank(next(rows))
+            return TiledFactor(held(np.concatenate(list(rows)), self.owner))
         shape = self.n, self.features.d + bool(level)
-        return StoredFactor(BlockFeatures.of(Scratch(rows, shape, self.owner), self.owner))
+        return TiledFactor(BlockFeatures.of(Scratch(rows, shape, self.owner), self.owner))
 
     def remains(self, labels: Ints, targets: Floats) -> float:
         given = targets, self._mean(labels, targets)
@@ -258,9 +271,8 @@ def _square(part: Features) -> tuple[Any, ...]:
     return (float(np.sum(part.X * part.X)),)
 
 
-def _tall(part: Features) -> Floats:
-    """The triangle of the QR factorisation."""
-    return np.asarray(np.linalg.qr(part.X, mode="r"))
+def _phi(part: Features) -> Floats:
+    return np.asarray(part.X)
 
 
 def _factor_rows(part: Features, root: Floats, level: float) -> Floats:

@@ -198,6 +198,16 @@ class LowRank(Symmetric):
     def factor(self) -> Floats:
         return next(iter(self._Psi.values()))  # as it was given
 
+    def rows_over(self, volumes: Floats) -> Floats:
+        """The rows of Psi, each divided by a number, as floats."""
+        return np.array(self.factor() / volumes[:, None], dtype=np.float64, order="C")
+
+    def gram_across(self, root: Floats, u: Floats) -> Floats:
+        """F'(I - uu')F of the rows of Psi over ``root``, for a vector u of length 1."""
+        F = self.rows_over(root)
+        F -= np.outer(u, u @ F)
+        return np.asarray(F.T @ F)
+
     def gram(self) -> Floats:
         """Psi'Psi."""
         Psi = self.factor()

@@ -40,6 +40,7 @@ from mmcopt.errors import BackendError, DataError, MMCWarning
 from mmcopt.types import Path, RowBlocks
 
 BYTES = 16e6  # of a block, as floats, where no chunk is asked for
+STRIPS = 1024  # rows that kernels work on at a time
 ENDINGS = (".npy", ".csv", ".tsv", ".libsvm", ".svm", ".parquet")
 WAY_OUT = "save rows as .npy: numpy.save(path, X)"
 
@@ -284,8 +285,9 @@ def raw_pieces(path: str, dtype: str, offset: int, n: int, d: int,
 
 
 def _rows_of(d: int) -> int:
-    """Rows of a block, where no other number is asked for."""
-    return max(1, int(BYTES / (8 * max(1, d))))
+    """Rows of a block, where no other number is asked for; many are a multiple of `STRIPS`."""
+    rows = max(1, int(BYTES / (8 * max(1, d))))
+    return rows - rows % STRIPS if rows > STRIPS else rows
 
 
 def _lines(path: pathlib.Path, skip: int, step: int) -> Iterator[tuple[int, int, int]]:
@@ -413,7 +415,7 @@ def _of_parquet(path: pathlib.Path) -> list[ParquetPiece]:
 # ---------------------------------------------------------------- where rows are
 
 
-def _hash(rows: Any) -> bytes:
+def block_hash(rows: Any) -> bytes:
     """The hash of a block: of its numbers, and of their type and shape."""
     parts = (rows.data, rows.indices, rows.indptr) if is_sparse(rows) else (rows,)
     digest = hashlib.sha256(f"{rows.dtype.str}{rows.shape}".encode())
@@ -443,7 +445,7 @@ class FileBlocks(RowBlocks):
     @functools.cached_property
     def fingerprint(self) -> str:
         """The sha256 of those of the blocks."""
-        return hashlib.sha256(b"".join(self.each(_hash))).hexdigest()
+        return hashlib.sha256(b"".join(self.each(block_hash))).hexdigest()
 
     def to_dask(self) -> Any:
         """An array of Dask whose blocks are read by the workers, who must find the files."""
@@ -495,7 +497,7 @@ class DaskBlocks(RowBlocks):
     @functools.cached_property
     def fingerprint(self) -> str:
         """The sha256 of those of the blocks."""
-        return hashlib.sha256(b"".join(self.each(_hash))).hexdigest()
+        return hashlib.sha256(b"".join(self.each(block_hash))).hexdigest()
 
 
 def _called(block: Any, work: Callable[..., Any], args: Any, own: Any) -> Any:

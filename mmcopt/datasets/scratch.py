@@ -1,24 +1,44 @@
-"""Rows made on the way, which are too many for memory: written once, to a file that goes with them.
+"""Rows made on the way: in memory, or written once to a file that goes with them.
 
-It lies in the folder for temporary files, which the variable TMPDIR names.
+It lies in the folder for temporary files, which the variable TMPDIR names. Both are cut alike.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import pathlib
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
-from mmcopt.datasets.blocks import FileBlocks, raw_pieces
+from mmcopt.datasets.blocks import FileBlocks, block_hash, raw_pieces
 from mmcopt.errors import ResourceError
 from mmcopt.tables import human
-from mmcopt.types import Floats
+from mmcopt.types import Floats, RowBlocks
+
+
+class Held(RowBlocks):
+    """Rows in memory, in the blocks in which a file of them is read."""
+
+    def __init__(self, rows: Floats) -> None:
+        self.rows, self.shape = rows, (rows.shape[0], rows.shape[1])
+        pieces = raw_pieces("", rows.dtype.str, 0, *self.shape, None)
+        self.starts = (*(piece.offset // max(1, rows.dtype.itemsize * self.shape[1])
+                         for piece in pieces), self.shape[0])
+
+    def each(self, work: Callable[..., Any], *args: Any, along: Any = None,
+             at_once: int | None = None) -> Iterator[Any]:
+        for a, b in itertools.pairwise(self.starts):
+            yield work(self.rows[a:b], *(() if along is None else (along[a:b],)), *args)
+
+    @property
+    def fingerprint(self) -> str:
+        return block_hash(self.rows).hex()
 
 
 class Scratch(FileBlocks):

@@ -41,6 +41,9 @@ class _Landmarks(FittedKernel):
         tiny = len(K) * np.finfo(float).eps
         self._root = roots((K + K.T) / 2, lambda w: w > max(w[-1], 0.0) * tiny)[1]
 
+    def _count(self) -> int:
+        return int(self._root.shape[1])
+
     def _map(self, A: Any) -> Any:
         return self._parts[0]._rows(A, self._R) @ self._root
 
@@ -73,6 +76,9 @@ class _Directions(FittedKernel):
             self._root = root / np.linalg.norm(root, axis=0)
         else:
             self._root = roots(self._parts[0].matrix(), leading)[1][:, ::-1]
+
+    def _count(self) -> int:
+        return int(self._root.shape[1])
 
     def _features(self) -> Array:
         if self._of_features:
@@ -112,6 +118,9 @@ class _Pivots(FittedKernel):
             pivots.append(j)
         self._R = np.array(pivots)
         self._root = np.linalg.inv(L[self._R, :len(pivots)]).T
+
+    def _count(self) -> int:
+        return int(self._root.shape[1])
 
     def _map(self, A: Any) -> Any:
         return self._parts[0]._rows(A, self._R) @ self._root

@@ -10,11 +10,13 @@ import functools
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from mmcopt.checks import data_matrix, is_sparse, read_only
+from mmcopt.datasets.blocks import STRIPS
+from mmcopt.datasets.scratch import Held
 from mmcopt.errors import DataError
 from mmcopt.kernels.features import Features
 from mmcopt.linalg import UNIT, one_thread
@@ -38,6 +40,11 @@ class Scaling:
     bias: float = 0.0
     fitted: Any = None
 
+    @functools.cached_property
+    def plain(self) -> bool:
+        """Whether nothing is taken away or multiplied."""
+        return self.scale == 1.0 and not self.mean.any() and not self.rest.any()
+
     def features(self, X: Any) -> Features:
         """Features of some rows."""
         X = X if self.fitted is None else self.fitted.features_of(X)
@@ -51,8 +58,10 @@ class Scaling:
             from mmcopt.compiled.rescaling import rescale
 
             rows = np.ascontiguousarray(X, np.float32 if X.dtype == np.float32 else np.float64)
-            made.X = np.empty(rows.shape)
-            rescale(rows, self.mean[:made.d], self.rest[:made.d], self.scale, made.X)
+            made.X = rows
+            if rows.dtype == np.float32 or not self.plain:
+                made.X = np.empty(rows.shape)
+                rescale(rows, self.mean[:made.d], self.rest[:made.d], self.scale, made.X)
         made.bias = self.bias
         if self.bias:
             made._append(self.bias)
@@ -63,7 +72,7 @@ class Scaling:
 
     def tiles(self, X: Any) -> Any:
         """The rows of a block, some at a time."""
-        step = max(1, int(TILE / max(1, X.shape[1], len(self.mean))))
+        step = STRIPS if self.fitted is not None else max(1, int(TILE / max(1, X.shape[1])))
         return (slice(s, s + step) for s in range(0, X.shape[0], step))
 
 
@@ -153,7 +162,7 @@ class BlockFeatures(Features):
 
     @classmethod
     def of(cls, X: RowBlocks, owner: str, *, sparse: bool = False,
-           scaling: Scaling | None = None) -> BlockFeatures:
+           scaling: Scaling | None = None) -> Self:
         """Rows that were looked at before, as they are or scaled by what is known of them."""
         made = cls.__new__(cls)
         zero = np.zeros(X.shape[1])
@@ -221,6 +230,25 @@ class BlockFeatures(Features):
 
     def _refusal(self) -> DataError:
         return all_rows_needed(self.owner, self.n)
+
+
+class HeldFeatures(BlockFeatures):
+    """Dense features in memory, gone through as those of a file are: sums are the same."""
+
+    blocked = False
+
+    def dense(self) -> Floats:
+        return np.asarray(self.blocks.rows)
+
+
+def held(rows: Floats, owner: str) -> HeldFeatures:
+    """Features that are these rows, not copied."""
+    return HeldFeatures.of(Held(rows), owner)
+
+
+def row_sum(part: Features) -> tuple[Any, ...]:
+    """The sum of dense rows, as a term of that of all."""
+    return (part.X.sum(axis=0),)
 
 
 def all_rows_needed(owner: str, n: int) -> DataError:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from mmcopt import checks
 from mmcopt.errors import DataError
+from mmcopt.kernels.block_features import held, row_sum
 
 Array = NDArray[np.float64]
 _BLOCK, STRIP = 1024, 16  # rows worked on at a time, in memory and in the cache
@@ -87,7 +88,8 @@ class Data:
         self.fits: dict[Any, Any] = {}
         self.n, self.d = int(X.shape[0]), int(X.shape[1])
         # Distances ignore a shift; taking the mean away saves digits in |x|^2 + |z|^2 - 2 x'z.
-        self.mean = 0.0 if self.sparse else X.mean(axis=0, dtype=np.float64)
+        self.mean: Any = 0.0 if self.sparse \
+            else held(X, owner).total_of(row_sum)[0] / self.n
         self._diameter: dict[str, float] = {}
 
     def rows(self, X_new: Any) -> Any:

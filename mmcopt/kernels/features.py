@@ -78,16 +78,6 @@ class Features:
 
     blocked = False  # whether rows come in blocks, and are never all in memory
 
-    @classmethod
-    def of_rows(cls, rows: Floats, owner: str) -> Features:
-        """Dense features that are these rows, not copied."""
-        made = cls.__new__(cls)
-        made.owner, made.sparse, made.X = owner, False, rows
-        made.n, made.d = rows.shape
-        made.mean = made.rest = made.shift = np.zeros(made.d)
-        made.scale, made.bias = 1.0, 0.0
-        return made
-
     def total_of(self, work: Callable[..., tuple[Any, ...]], *args: Any,
                  along: Any = None) -> tuple[Any, ...]:
         """The sums over all rows in which ``work(features of some rows, *args)`` adds up.

@@ -12,7 +12,13 @@ from numpy.typing import NDArray
 from mmcopt import checks
 from mmcopt.errors import DataError
 from mmcopt.datasets.scratch import Scratch
-from mmcopt.kernels.block_features import BlockFeatures, Scaling, all_rows_needed
+from mmcopt.kernels.block_features import (
+    BlockFeatures,
+    Scaling,
+    all_rows_needed,
+    held,
+    row_sum,
+)
 from mmcopt.kernels.data import STRIP, Data, chunks, differences, distances, dot, same_rows, squares
 from mmcopt.kernels.descriptions import (
     Centered,
@@ -59,7 +65,7 @@ def _array_of(part: Features) -> Array:
 
 
 def _square(part: Features) -> tuple[Any, ...]:
-    return (float(np.vdot(part.X, part.X)),)
+    return (float(squares(part.X).sum()),)
 
 
 def _sum_about(part: Features, mean: Array) -> tuple[Any, ...]:
@@ -79,7 +85,7 @@ class FittedKernel:
         self.kernel: Kernel = kernel
         self.n, self.n_features = data.n, data.d
         self._data, self._phi = data, cast("Array | None", None)
-        self._in_parts: Features | None = None
+        self._in_parts: BlockFeatures | None = None
         self._is_stored = False
         self._parts = self._fit_parts(kernel, data)
         self.psd = all(part.psd for part in self._parts)
@@ -106,7 +112,12 @@ class FittedKernel:
     @property
     def feature_count(self) -> int | None:
         """How many explicit features there are; None where a feature map is not cheap."""
-        return int(self._map(self._data.take([0])).shape[1]) if self.explicit else None
+        return self._count() if self.explicit else None
+
+    def _count(self) -> int:
+        """How many features there are, where nothing that is learned of all rows changes that."""
+        counts = [part.feature_count for part in self._parts if part.explicit]
+        return sum(cast("list[int]", counts)) or int(self._map(self._data.take([0])).shape[1])
 
     def matrix(self) -> Array:
         """Return the training kernel (n, n), exactly symmetric, in a new array."""
@@ -129,17 +140,17 @@ class FittedKernel:
             self._phi = checks.read_only(self._features())
         return self._phi
 
-    def in_parts(self) -> Features:
+    def in_parts(self) -> BlockFeatures:
         """Return the features of an explicit kernel, which come in blocks where the rows do.
 
         Those are made of the rows where they are, each time they are asked for, unless `stored`.
         """
         if self._in_parts is None:
             self._in_parts = self._blocked_features() if self._data.blocked \
-                else Features.of_rows(cast(Array, self.features()), self._data.owner)
+                else held(cast(Array, self.features()), self._data.owner)
         return self._in_parts
 
-    def stored(self) -> Features:
+    def stored(self) -> BlockFeatures:
         """Return the same, after features of blocks were written to a file: one look at the rows."""
         if self._data.blocked and not self._is_stored:
             self._is_stored, self._in_parts = True, None
@@ -492,27 +503,24 @@ class _Affine(FittedKernel):
             self._learned = 0.0, 0.0, self.kernel.factor
         if self._learned is None:
             inner, explicit = self._parts[0], self.explicit
-            if explicit and self._data.blocked:
-                self._learned = self._learn_in_blocks(inner.in_parts())
+            if explicit:
+                parts = inner.in_parts() if T is None else held(T, self._data.owner)
+                self._learned = self._learn_from(parts)
                 return self._learned
-            if T is None:
-                T = inner._features() if explicit else inner.matrix()
+            T = inner.matrix() if T is None else T
             if isinstance(self.kernel, Normalized):
-                trace = float(squares(T).sum() if explicit else np.trace(T))
-                self._learned = 0.0, 0.0, self.n / self._positive(trace)
+                self._learned = 0.0, 0.0, self.n / self._positive(float(np.trace(T)))
             else:
-                mean = T.mean(axis=0 if explicit else 1)
-                if explicit:
-                    self._rest = (T - mean).mean(axis=0)
-                half = 0.0 if explicit else float(mean.mean() / 2)
+                mean = T.mean(axis=1)
+                half = float(mean.mean() / 2)
                 self._learned = mean - half, half, 1.0
         return self._learned
 
-    def _learn_in_blocks(self, inner: Features) -> tuple[Any, float, float]:
-        """The same from features in blocks."""
+    def _learn_from(self, inner: BlockFeatures) -> tuple[Any, float, float]:
+        """The same from features."""
         if isinstance(self.kernel, Normalized):
             return 0.0, 0.0, self.n / self._positive(float(inner.total_of(_square)[0]))
-        mean = inner.total() / self.n
+        mean = inner.total_of(row_sum)[0] / self.n
         self._rest = inner.total_of(_sum_about, mean)[0] / self.n
         return mean, 0.0, 1.0
 
@@ -525,8 +533,7 @@ class _Affine(FittedKernel):
 
     def _blocked_features(self) -> BlockFeatures:
         h, _, c = self._learn()
-        inner = cast(BlockFeatures, self._parts[0].in_parts())
-        return inner.moved(h, self._rest, float(np.sqrt(c)))
+        return self._parts[0].in_parts().moved(h, self._rest, float(np.sqrt(c)))
 
     def _store(self) -> None:
         self._parts[0].stored()

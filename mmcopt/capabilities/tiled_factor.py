@@ -1,4 +1,7 @@
-"""A factor whose rows lie in a file, and are read some at a time; searches hold a copy of it."""
+"""A factor whose rows lie in memory or in a file, and are gone through some at a time.
+
+Wherever they lie the sums are the same to the last digit, and so are the paths of searches.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,8 @@ from mmcopt.kernels.features import Features, gram_of
 from mmcopt.types import Floats, Ints
 
 
-class StoredFactor(LowRank):
-    """W = Psi Psi' for rows of Psi in blocks, to all of their digits.
+class TiledFactor(LowRank):
+    """W = Psi Psi' for rows of Psi that may lie in a file, to all of their digits.
 
     What a search goes through in any order is a copy in its precision: in memory, or in a file that
     is mapped where it is larger than `require_memory` allows.
@@ -42,7 +45,9 @@ class StoredFactor(LowRank):
         return self._Psi[kind.name]
 
     def _copy(self, kind: np.dtype[Any]) -> Floats:
-        """All rows in another precision."""
+        """All rows in a precision."""
+        if not self.features.blocked and kind == np.float64:
+            return self.features.dense()
         rows, shape = self.features.each(_rows_as, kind), (self.n, self.rank)
         if not fits_in_memory(float(self.n) * self.rank * kind.itemsize):
             self._files.append(Scratch(rows, shape, self.features.owner, kind))
@@ -52,6 +57,15 @@ class StoredFactor(LowRank):
             out[start:start + len(part)] = part
             start += len(part)
         return out
+
+    def rows_over(self, volumes: Floats) -> Floats:
+        X = self._copy(np.dtype(np.float64))
+        return X if (volumes == 1.0).all() else X / volumes[:, None]
+
+    def gram_across(self, root: Floats, u: Floats) -> Floats:
+        both = np.column_stack([root, u])
+        lost = self.features.total_of(_part_along, along=both)[0]
+        return np.asarray(self.features.total_of(_gram_across, lost, along=both)[0])
 
     def gram(self) -> Floats:
         return np.asarray(self.features.total_of(gram_of)[0])
@@ -113,6 +127,16 @@ def _inner(part: Features, V: Floats) -> tuple[Any, ...]:
 
 def _outer(part: Features, sums: Floats) -> Floats:
     return np.asarray(part.X @ sums)
+
+
+def _part_along(part: Features, both: Floats) -> tuple[Any, ...]:
+    """The part of rows over a root along a vector."""
+    return ((both[:, 1] / both[:, 0]) @ part.X,)
+
+
+def _gram_across(part: Features, both: Floats, lost: Floats) -> tuple[Any, ...]:
+    rows = part.X / both[:, :1] - np.outer(both[:, 1], lost)
+    return (rows.T @ rows,)
 
 
 def _sizes(part: Features) -> tuple[Any, ...]:
