@@ -13,7 +13,7 @@ from mmcopt.constraints import Balance
 from mmcopt.datasets.blocks import as_blocks
 from mmcopt.errors import DataError, ParameterError
 from mmcopt.kernels import Kernel, Linear, as_kernel
-from mmcopt.kernels.block_features import BlockFeatures
+from mmcopt.kernels.block_features import BlockFeatures, BlockKernelFeatures
 from mmcopt.kernels.features import Features, KernelFeatures
 from mmcopt.linalg import UNIT
 from mmcopt.margins import Hinge, MarginLoss
@@ -67,9 +67,8 @@ class MarginProblem(Formulation):
                                  "class; give a balance, such as .1 times the number of samples, "
                                  "or bias=0.")
         self.bias = float(bias)
-        if blocks is not None and not isinstance(self.kernel, Linear | None):
-            raise DataError(f"{owner}: a kernel needs all rows at once, and they come in blocks; "
-                            "leave it out, or solve on a sample of rows and predict the blocks.")
+        if blocks is not None and self.kernel is not None:
+            self.kernel.require_blocks(owner)
 
     # ------------------------------------------------------------ data
 
@@ -83,7 +82,8 @@ class MarginProblem(Formulation):
                         bias=self.bias)
         kernel = self.kernel.centered() if self.center else self.kernel
         kernel = kernel.normalized() if self.normalize else kernel
-        return KernelFeatures(kernel.fit(self.X, owner=owner), owner, self.bias)
+        made = BlockKernelFeatures if isinstance(self.X, RowBlocks) else KernelFeatures
+        return made(kernel.fit(self.X, owner=owner), owner, self.bias)
 
     def rough_words(self) -> str:
         # A margin of 1 takes |W| >= 1 / (2 |x|), so that beta/2 |W|^2 >= beta |W| / (4 |x|), and

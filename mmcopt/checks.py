@@ -216,9 +216,10 @@ def data_matrix(X: Any, *, owner: str, name: str = "X", sparse: bool = True) -> 
     Unsigned 8-bit and other integer data keep their type (kernels convert them in chunks).
     """
     if isinstance(X, RowBlocks) or is_dask(X):
-        raise DataError(f"{owner}: {name} comes in blocks, on which this does not work; CPM3C "
-                        f"does, and predict. np.asarray({name}) reads all {X.shape[0]} rows, and "
-                        "mmcopt.condensing makes few of many.")
+        raise DataError(f"{owner}: {name} comes in blocks, on which this does not work; problems "
+                        "of margins and of regression do, and predict. "
+                        f"np.asarray({name}) reads all {X.shape[0]} rows, and "
+                        "mmcopt.condensing.micro_cells makes few of many.")
     if is_sparse(X):
         if not sparse:
             raise DataError(f"{owner}: {name} is sparse, which is not supported here; "

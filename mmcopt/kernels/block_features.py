@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -18,7 +18,7 @@ from mmcopt.checks import data_matrix, is_sparse, read_only
 from mmcopt.datasets.blocks import STRIPS
 from mmcopt.datasets.scratch import Held
 from mmcopt.errors import DataError
-from mmcopt.kernels.features import Features
+from mmcopt.kernels.features import Features, StackedFeatures, columns_of
 from mmcopt.linalg import UNIT, one_thread
 from mmcopt.types import Floats, RowBlocks
 
@@ -70,10 +70,9 @@ class Scaling:
             made.X = read_only(made.X)
         return made
 
-    def tiles(self, X: Any) -> Any:
-        """The rows of a block, some at a time."""
-        step = STRIPS if self.fitted is not None else max(1, int(TILE / max(1, X.shape[1])))
-        return (slice(s, s + step) for s in range(0, X.shape[0], step))
+    def step(self, X: Any) -> int:
+        """How many rows of a block are worked on at a time."""
+        return STRIPS if self.fitted is not None else max(1, int(TILE / max(1, X.shape[1])))
 
 
 def _moments(part: Features) -> tuple[Any, ...]:
@@ -95,9 +94,11 @@ def _listed(X: Any, *given: Any) -> list[Any]:
     A tile is too small for more than one thread.
     """
     *along, scaling, work, args = given
+    step = scaling.step(X)
+    tiles = [slice(s, s + step) for s in range(0, X.shape[0], step)]
     with one_thread:
         return [work(scaling.features(X[rows]), *(a[rows] for a in along), *args)
-                for rows in scaling.tiles(X)]
+                for rows in tiles]
 
 
 def _summed(X: Any, *given: Any) -> tuple[Any, ...]:
@@ -128,7 +129,7 @@ class BlockFeatures(Features):
 
     def __init__(self, X: RowBlocks, *, center: bool, normalize: bool, owner: str,
                  bias: float = 0.0) -> None:
-        self.owner, self.blocks = owner, X
+        self.owner, self.source = owner, X
         self.n, self.d = X.shape
         self.X: Any = X
         zero = np.zeros(self.d)
@@ -154,11 +155,7 @@ class BlockFeatures(Features):
                                 "to normalise and nothing to cluster; check for constant columns.")
             self.scale = 1.0 / np.sqrt(square) if normalize else 1.0
         self.scaling = Scaling(owner, self.mean, self.rest, self.scale, bias)
-        self.bias = bias
-        if bias:
-            self.d, self.mean = self.d + 1, np.append(self.mean, 0.0)
-            self.rest = np.append(self.rest, 0.0)
-        self.shift = self.scale * self.mean
+        self._widen(bias)
 
     @classmethod
     def of(cls, X: RowBlocks, owner: str, *, sparse: bool = False,
@@ -166,12 +163,20 @@ class BlockFeatures(Features):
         """Rows that were looked at before, as they are or scaled by what is known of them."""
         made = cls.__new__(cls)
         zero = np.zeros(X.shape[1])
-        made.owner, made.blocks, made.X, made.sparse = owner, X, X, sparse
+        made.owner, made.source, made.X, made.sparse = owner, X, X, sparse
         made.scaling = given = Scaling(owner, zero, zero) if scaling is None else scaling
         made.n, made.d = X.shape[0], len(given.mean)
         made.mean, made.rest, made.scale, made.bias = given.mean, given.rest, given.scale, 0.0
-        made.shift = given.scale * given.mean
+        made._widen(given.bias)
         return made
+
+    def _widen(self, bias: float) -> None:
+        """One more feature, not centred, where there is a bias."""
+        self.bias = bias
+        if bias:
+            self.d, self.mean = self.d + 1, np.append(self.mean, 0.0)
+            self.rest = np.append(self.rest, 0.0)
+        self.shift = self.scale * self.mean
 
     def moved(self, mean: Floats | float, rest: Floats | float, scale: float) -> BlockFeatures:
         """These less a mean, which has lost its ``rest``, times a scale."""
@@ -181,21 +186,21 @@ class BlockFeatures(Features):
             mean, rest = old.mean, old.rest + (mean + rest) / old.scale
         else:
             mean, rest = mean / old.scale, rest / old.scale
-        return BlockFeatures.of(self.blocks, self.owner, scaling=replace(
+        return BlockFeatures.of(self.source, self.owner, scaling=replace(
             old, mean=mean, rest=rest, scale=scale * old.scale))
 
     def total_of(self, work: Callable[..., tuple[Any, ...]], *args: Any,
                  along: Any = None) -> tuple[Any, ...]:
-        answers = self.blocks.each(_summed, self.scaling, work, args, along=along)
+        answers = self.source.each(_summed, self.scaling, work, args, along=along)
         return functools.reduce(_both, answers)
 
     def each(self, work: Callable[..., Any], *args: Any, along: Any = None) -> Iterator[Any]:
-        blocks = self.blocks.each(_listed, self.scaling, work, args, along=along, at_once=AT_ONCE)
+        blocks = self.source.each(_listed, self.scaling, work, args, along=along, at_once=AT_ONCE)
         return itertools.chain.from_iterable(blocks)
 
     def gathered(self, work: Callable[..., Any], *args: Any, along: Any = None) -> list[Any]:
         return list(itertools.chain.from_iterable(
-            self.blocks.each(_listed, self.scaling, work, args, along=along)))
+            self.source.each(_listed, self.scaling, work, args, along=along)))
 
     @property
     def rows(self) -> Floats | None:
@@ -232,13 +237,62 @@ class BlockFeatures(Features):
         return all_rows_needed(self.owner, self.n)
 
 
+class BlockKernelFeatures(BlockFeatures):
+    """Features of a kernel of rows in blocks, made of the rows each time they are asked for."""
+
+    def __init__(self, fitted: Any, owner: str, bias: float = 0.0) -> None:
+        made = fitted.in_parts()
+        scaling = replace(made.scaling, owner=owner, bias=bias)
+        vars(self).update(vars(BlockFeatures.of(made.source, owner, scaling=scaling)))
+        self.fitted = fitted
+
+    def new(self, X: Any) -> Floats:
+        return self._biased(np.asarray(self.fitted.new_features(X)))
+
+
+@dataclass(frozen=True)
+class SideBySide:
+    """How rows become features of several kinds."""
+
+    parts: tuple[Scaling, ...]
+    owner: str
+
+    def features(self, X: Any) -> Features:
+        """Features of some rows."""
+        return StackedFeatures([part.features(X) for part in self.parts], self.owner)
+
+    def step(self, X: Any) -> int:
+        """How many rows of a block are worked on at a time."""
+        return min(part.step(X) for part in self.parts)
+
+
+class BlockStackedFeatures(BlockFeatures):
+    """Features of rows in blocks side by side: those of several kernels."""
+
+    def __init__(self, parts: Sequence[BlockFeatures], owner: str) -> None:
+        self.parts, self.owner = tuple(parts), owner
+        self.source = self.X = parts[0].source
+        self.n, self.d = parts[0].n, sum(part.d for part in parts)
+        self.blocks = columns_of(parts)
+        self.sparse, self.bias = any(part.sparse for part in parts), 0.0
+        self.scaling: Any = SideBySide(tuple(part.scaling for part in parts), owner)
+
+    @functools.cached_property
+    def longest(self) -> float:
+        """The squared length of the longest row, or more."""
+        return sum(part.longest for part in self.parts)
+
+    def new(self, X: Any) -> Floats:
+        return np.hstack([part.new(X) for part in self.parts])
+
+
 class HeldFeatures(BlockFeatures):
     """Dense features in memory, gone through as those of a file are: sums are the same."""
 
     blocked = False
 
     def dense(self) -> Floats:
-        return np.asarray(self.blocks.rows)
+        return np.asarray(self.source.rows)
 
 
 def held(rows: Floats, owner: str) -> HeldFeatures:

@@ -97,8 +97,9 @@ class Kernel:
         """Check X (n, d), or the (n, n) matrix for `Precomputed`, and learn what new rows need.
 
         ``owner`` is the name that error messages begin with. X is viewed, neither copied nor
-        changed, so it must not be changed afterwards either; rows in blocks stay where they are. Of ``like``, a kernel fitted to the
-        same X, the parts are taken over that belong to this one, too.
+        changed, so it must not be changed afterwards either; rows in blocks stay where they are. Of
+        ``like``, a kernel fitted to the same X, the parts are taken over that belong to this one,
+        too.
         """
         owner = owner or type(next(iter(self._leaves()))).__name__  # the one that was written
         given = [isinstance(leaf, Precomputed) for leaf in self._leaves()]
@@ -114,16 +115,20 @@ class Kernel:
 
     def _fit_blocks(self, X: RowBlocks, owner: str) -> FittedKernel:
         """The same of rows in blocks."""
-        wrong = self.blocking()
-        if wrong is not None:
-            raise DataError(f"{owner}: {wrong!r} needs all rows at once, and they come in blocks; "
-                            f"{WAY_OUT}.")
+        self.require_blocks(owner)
         made = fitted(self, BlockData(X, owner))
         if not made.explicit:
             raise DataError(f"{owner}: {self!r} has features of its own where rows are dense and "
                             f"more than the columns; these come in blocks, {X.shape[0]} x "
                             f"{X.shape[1]}, and are not; {WAY_OUT}.")
         return made
+
+    def require_blocks(self, owner: str) -> None:
+        """Refuse rows in blocks where some part needs all of them at once."""
+        wrong = self.blocking()
+        if wrong is not None:
+            raise DataError(f"{owner}: {wrong!r} needs all rows at once, and they come in blocks; "
+                            f"{WAY_OUT}.")
 
     def blocking(self) -> Kernel | None:
         """The part whose features of a row hang on all others, so that rows must not be in blocks.

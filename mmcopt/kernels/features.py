@@ -182,14 +182,19 @@ def gram_of(part: Features) -> tuple[Any, ...]:
     return (np.asarray(part.X.T @ part.X),)
 
 
+def columns_of(parts: Sequence[Features]) -> tuple[slice, ...]:
+    """The columns of each of some features that stand side by side."""
+    ends = np.cumsum([0, *(part.d for part in parts)])
+    return tuple(slice(int(a), int(b)) for a, b in itertools.pairwise(ends))
+
+
 class StackedFeatures(Features):
     """Features side by side: those of several kernels; ``blocks`` are their columns."""
 
     def __init__(self, parts: Sequence[Features], owner: str) -> None:
         self.parts, self.owner = tuple(parts), owner
         self.n, self.d = parts[0].n, sum(part.d for part in parts)
-        ends = np.cumsum([0, *(part.d for part in parts)])
-        self.blocks = tuple(slice(int(a), int(b)) for a, b in itertools.pairwise(ends))
+        self.blocks = columns_of(parts)
         self.sparse = any(part.sparse for part in parts)
         self.bias = 0.0
         self.X = parts[0].X
@@ -197,6 +202,9 @@ class StackedFeatures(Features):
     @property
     def rows(self) -> Floats | None:
         return None
+
+    def of(self, rows: Ints) -> StackedFeatures:
+        return StackedFeatures([part.of(rows) for part in self.parts], self.owner)
 
     def scores(self, W: Floats) -> Floats:
         return np.asarray(sum(part.scores(W[:, block])

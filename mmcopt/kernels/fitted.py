@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt import checks
-from mmcopt.errors import DataError
 from mmcopt.datasets.scratch import Scratch
+from mmcopt.errors import DataError
 from mmcopt.kernels.block_features import (
     BlockFeatures,
     Scaling,
@@ -151,7 +151,7 @@ class FittedKernel:
         return self._in_parts
 
     def stored(self) -> BlockFeatures:
-        """Return the same, after features of blocks were written to a file: one look at the rows."""
+        """Return the same, after features of blocks were written to a file."""
         if self._data.blocked and not self._is_stored:
             self._is_stored, self._in_parts = True, None
             self._store()

@@ -8,7 +8,7 @@ import pytest
 from mmcopt import datasets
 from mmcopt.datasets.blocks import as_blocks
 from mmcopt.errors import DataError, MMCError, MMCWarning, ParameterError
-from mmcopt.formulations import KernelKMeans, LeastSquares
+from mmcopt.formulations import Hypersphere, OneClassHinge
 
 ROWS = np.random.default_rng(0).standard_normal((23, 3)).round(6)
 
@@ -230,8 +230,8 @@ def test_the_length_of_a_block_is_checked(tmp_path):
         datasets.blocks(write_npy(tmp_path), chunk=0)
 
 
-@pytest.mark.parametrize("family", [LeastSquares, KernelKMeans])
+@pytest.mark.parametrize("family", [OneClassHinge, Hypersphere])
 def test_problems_that_need_all_rows_say_what_does_not(tmp_path, family):
-    with pytest.raises(DataError, match=r"comes in blocks, .*CPM3C does.*np\.asarray\(X\) reads "
-                                        "all 23 rows, and mmcopt.condensing"):
-        family(datasets.blocks(write_npy(tmp_path)), 2)
+    with pytest.raises(DataError, match=r"comes in blocks, .*margins and of regression do.*np\.asarr"
+                                        r"ay\(X\) reads all 23 rows, and mmcopt.condensing"):
+        family(datasets.blocks(write_npy(tmp_path)))
