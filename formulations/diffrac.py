@@ -104,8 +104,14 @@ class Diffrac(LabelRegression):
 
     def decision_function(self, point: Ints, X: Samples) -> Floats:
         """The fitted indicator of each cluster for new samples."""
-        shares = np.bincount(point, minlength=self.n_clusters) / self.n  # the bias
-        return super().decision_function(point, X) + shares
+        return super().decision_function(point, X) + self._shares(point)
+
+    def _shares(self, point: Ints) -> Floats:
+        """The share of each cluster: the bias."""
+        return np.asarray(np.bincount(point, minlength=self.n_clusters) / self.n)
+
+    def _linear(self, point: Ints) -> tuple[Floats, Floats]:
+        return self.coefficients(point), self._shares(point)
 
     # ------------------------------------------------------------ points
 

@@ -102,6 +102,11 @@ class DiscriminativeKMeans(LabelRegression):
         near = self._predicted(self._fit(labels, np.eye(k)), X) / sizes
         return np.asarray(2.0 * near - self._within(labels) / sizes**2)
 
+    def _linear(self, point: Ints) -> tuple[Floats, Floats]:
+        labels, k = np.asarray(point), self.n_clusters
+        sizes = np.maximum(self._sizes(labels), 1.0)
+        return 2.0 * self._fit(labels, np.eye(k)) / sizes, -self._within(labels) / sizes**2
+
     def _within(self, labels: Ints) -> Floats:
         """The entries of R within each cluster; the last ones are kept."""
         last = self._cache.get("within")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any, Self, cast
 
 import numpy as np
@@ -14,7 +16,7 @@ from mmcopt.checks import is_sparse
 from mmcopt.constraints import CannotLinkLike, KnownLike, MustLinkLike, Sizes, SizesLike
 from mmcopt.errors import DataError
 from mmcopt.formulations.kernel_labels import KernelLabels
-from mmcopt.kernels import Gaussian, Kernel, Linear
+from mmcopt.kernels import FittedKernel, Gaussian, Kernel, Linear
 from mmcopt.kernels.block_features import BlockFeatures, held
 from mmcopt.kernels.features import Features
 from mmcopt.kernels.on_demand import row_weights
@@ -205,10 +207,14 @@ class KernelKMeans(KernelLabels):
         Without features less k(x, x), which is the same for all clusters.
         """
         if self.fitted.explicit:
-            Phi, M = self.fitted.new_features(X), self._middles(np.asarray(point)) + self._moved
-            return np.asarray(-np.stack([np.square(Phi - m).sum(axis=1) for m in M], axis=1))
+            return _nearness(self.fitted, self._middles(np.asarray(point)) + self._moved, X)
         A = self.means(np.asarray(point))
         return np.asarray(2.0 * self.fitted.cross(X) @ A - (A * (self.K @ A)).sum(axis=0))
+
+    def scorer(self, point: Ints) -> Callable[[Samples], Floats]:
+        if not isinstance(self.X, RowBlocks):
+            return super().scorer(point)
+        return functools.partial(_nearness, self.fitted, self._middles(np.asarray(point)))
 
     # ------------------------------------------------------------ words
 
@@ -265,6 +271,12 @@ class KernelKMeans(KernelLabels):
                 sample_weight=np.linspace(0.5, 2.0, 9)),
             cls(X, 2, kernel=near.nystroem(4), sizes=Sizes(low=3)),
         ]
+
+
+def _nearness(fitted: FittedKernel, means: Floats, X: Samples) -> Floats:
+    """Minus the squared distances of new rows to means of features."""
+    Phi = fitted.new_features(X)
+    return np.asarray(-np.stack([np.square(Phi - m).sum(axis=1) for m in means], axis=1))
 
 
 # ---------------------------------------------------------------- of some rows

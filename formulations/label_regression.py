@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,9 +19,9 @@ from mmcopt.formulations.regression_matrix import (
     FactorRegression,
     RegressionMatrix,
 )
-from mmcopt.kernels import Gaussian, Kernel
+from mmcopt.kernels import FittedKernel, Gaussian, Kernel
 from mmcopt.modeling import cached
-from mmcopt.types import Floats, Ints, Samples
+from mmcopt.types import Floats, Ints, RowBlocks, Samples
 
 SUMS = 1e-9  # share of an objective that its sums may lose
 FEW, EACH = 2.0, 20  # directions a cluster, and samples, of which a fit that is poor is cautioned
@@ -222,7 +223,21 @@ class LabelRegression(KernelLabels):
         """f_h(x) of each cluster for new samples; on the training rows it is R P."""
         return self._predicted(self.coefficients(point), X)
 
+    def scorer(self, point: Ints) -> Callable[[Samples], Floats]:
+        if not isinstance(self.X, RowBlocks):
+            return super().scorer(point)
+        return functools.partial(_fitted_scores, self.fitted, *self._linear(point))
+
+    def _linear(self, point: Ints) -> tuple[Floats, Floats]:
+        """Weights of the features, and an offset: the decision function where R is a factor."""
+        return self.coefficients(point), np.zeros(self.n_clusters)
+
     def _predicted(self, A: Floats, X: Samples) -> Floats:
         """The values of models at new samples."""
         rows = self.fitted.new_features(X) if self.low_rank else self.fitted.cross(X)
         return np.asarray(rows @ A)
+
+
+def _fitted_scores(fitted: FittedKernel, A: Floats, offset: Floats, X: Samples) -> Floats:
+    """Scores of new rows, linear in their features."""
+    return np.asarray(np.asarray(fitted.new_features(X)) @ A + offset)

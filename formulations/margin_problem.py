@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -184,6 +186,11 @@ class MarginProblem(Formulation):
     def decision_function(self, point: Any, X: Samples) -> Floats:
         return np.asarray(self.features.new(X) @ self.weights(point).T)
 
+    def scorer(self, point: Any) -> Callable[[Samples], Floats]:
+        if not isinstance(self.X, RowBlocks):
+            return super().scorer(point)
+        return functools.partial(_new_scores, self.features.without_rows(), self.weights(point))
+
     def embedding(self) -> Floats | None:
         return self.features.X if self.features.sparse else self.features.dense()
 
@@ -295,6 +302,11 @@ class MarginProblem(Formulation):
 
 
 # ---------------------------------------------------------------- of some rows
+
+
+def _new_scores(features: Features, W: Floats, X: Samples) -> Floats:
+    """Scores of new rows."""
+    return np.asarray(features.new(X) @ W.T)
 
 
 def _tops(part: Features, W: Floats) -> Any:

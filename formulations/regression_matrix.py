@@ -32,7 +32,7 @@ from mmcopt.types import Floats, Ints
 FADED = 1e20  # lam over the mean diagonal of the kernel, from which R is nothing but rounding
 LARGE = 1e6  # the same ratio from which R is K G, since I - lam G would lose the digits of R
 SMALL = 1e-4  # and that below which a factor is made without the squares of its features
-STACKED = 8  # times the number of features: rows that are factorised together
+STACKED = 4  # times the number of features: rows that are factorised together
 FEW_DIGITS = 1e-6  # of n: losses below it are summed from B, and not from what R leaves of n
 
 

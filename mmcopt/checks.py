@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import difflib
 import functools
@@ -352,6 +353,17 @@ def available_memory() -> int:
 def fits_in_memory(size: float) -> bool:
     """Whether the machine has so many bytes free, and some to spare."""
     return size <= 0.9 * available_memory()
+
+
+def give_back() -> None:
+    """Let the C library give back to the system what was freed, before a large array is made.
+
+    Threads that work on blocks each leave some tens of megabytes.
+    """
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+    except (AttributeError, OSError, TypeError):  # another library than that of GNU
+        return
 
 
 def require_memory(size: float, what: str, way_out: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mmcopt.capabilities.matrices import Dense, LowRank
-from mmcopt.checks import fits_in_memory, require_memory
+from mmcopt.checks import fits_in_memory, give_back, require_memory
 from mmcopt.datasets.scratch import Scratch
 from mmcopt.kernels.block_features import BlockFeatures
 from mmcopt.kernels.features import Features, gram_of
@@ -52,6 +52,7 @@ class TiledFactor(LowRank):
         if not fits_in_memory(float(self.n) * self.rank * kind.itemsize):
             self._files.append(Scratch(rows, shape, self.features.owner, kind))
             return self._files[-1].mapped()
+        give_back()
         out, start = np.empty(shape, dtype=kind), 0
         for part in rows:
             out[start:start + len(part)] = part

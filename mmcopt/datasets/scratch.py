@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from mmcopt.checks import give_back
 from mmcopt.datasets.blocks import FileBlocks, block_hash, raw_pieces
 from mmcopt.errors import ResourceError
 from mmcopt.tables import human
@@ -61,6 +62,7 @@ class Scratch(FileBlocks):
             except OSError as e:
                 raise ResourceError(f"{words}, which cannot be written there ({e.strerror or e}); "
                                     f"{way_out}") from e
+        give_back()
         self.dtype = np.dtype(dtype)
         super().__init__(raw_pieces(self.path, self.dtype.str, 0, *shape, None))
 

@@ -41,7 +41,7 @@ class _Landmarks(FittedKernel):
         tiny = len(K) * np.finfo(float).eps
         self._root = roots((K + K.T) / 2, lambda w: w > max(w[-1], 0.0) * tiny)[1]
 
-    def _count(self) -> int:
+    def _width(self) -> int:
         return int(self._root.shape[1])
 
     def _map(self, A: Any) -> Any:
@@ -77,7 +77,7 @@ class _Directions(FittedKernel):
         else:
             self._root = roots(self._parts[0].matrix(), leading)[1][:, ::-1]
 
-    def _count(self) -> int:
+    def _width(self) -> int:
         return int(self._root.shape[1])
 
     def _features(self) -> Array:
@@ -119,7 +119,7 @@ class _Pivots(FittedKernel):
         self._R = np.array(pivots)
         self._root = np.linalg.inv(L[self._R, :len(pivots)]).T
 
-    def _count(self) -> int:
+    def _width(self) -> int:
         return int(self._root.shape[1])
 
     def _map(self, A: Any) -> Any:

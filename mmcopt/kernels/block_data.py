@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mmcopt.checks import is_sparse, require_memory
+from mmcopt.checks import require_memory
 from mmcopt.kernels.block_features import BlockFeatures
 from mmcopt.kernels.data import Data, drawn
 from mmcopt.types import RowBlocks
@@ -39,9 +39,10 @@ class BlockData(Data):
         return {name: value for name, value in vars(self).items()
                 if name not in ("X", "rows_about_mean", "fits")}
 
-    def rows(self, X_new: Any) -> Any:
-        A = super().rows(X_new)
-        return A.tocsr() if self.sparse and is_sparse(A) else A
+    def compressed(self, A: Any) -> Any:
+        from scipy.sparse import csr_matrix
+
+        return csr_matrix(A)
 
     def take(self, index: Any) -> Any:
         index = np.asarray(index)

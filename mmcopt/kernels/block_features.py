@@ -6,6 +6,7 @@ all rows, so whatever works on features works on a tile. What comes back are sum
 
 from __future__ import annotations
 
+import copy
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +24,7 @@ from mmcopt.linalg import UNIT, one_thread
 from mmcopt.types import Floats, RowBlocks
 
 TILE = 2.0**18  # numbers of a tile, which stays in the cache
-AT_ONCE = 8  # blocks of which answers that are as long as the rows may wait together
+WAITING = 2.5e7  # bytes of answers as long as the rows that may wait together
 
 
 @dataclass(frozen=True)
@@ -55,13 +56,7 @@ class Scaling:
         if made.sparse:
             made.X = X.astype(np.float64)
         else:
-            from mmcopt.compiled.rescaling import rescale
-
-            rows = np.ascontiguousarray(X, np.float32 if X.dtype == np.float32 else np.float64)
-            made.X = rows
-            if rows.dtype == np.float32 or not self.plain:
-                made.X = np.empty(rows.shape)
-                rescale(rows, self.mean[:made.d], self.rest[:made.d], self.scale, made.X)
+            made.X = np.ascontiguousarray(X, np.float64) if self.plain else self._scaled(X)
         made.bias = self.bias
         if self.bias:
             made._append(self.bias)
@@ -69,6 +64,15 @@ class Scaling:
         if not made.sparse:
             made.X = read_only(made.X)
         return made
+
+    def _scaled(self, X: Any) -> Floats:
+        """Dense rows less the mean, times the scale."""
+        from mmcopt.compiled.rescaling import rescale
+
+        rows = np.ascontiguousarray(X, np.float32 if X.dtype == np.float32 else np.float64)
+        out, d = np.empty(rows.shape), rows.shape[1]
+        rescale(rows, self.mean[:d], self.rest[:d], self.scale, out)
+        return out
 
     def step(self, X: Any) -> int:
         """How many rows of a block are worked on at a time."""
@@ -195,12 +199,21 @@ class BlockFeatures(Features):
         return functools.reduce(_both, answers)
 
     def each(self, work: Callable[..., Any], *args: Any, along: Any = None) -> Iterator[Any]:
-        blocks = self.source.each(_listed, self.scaling, work, args, along=along, at_once=AT_ONCE)
+        starts = self.source.starts
+        longest = max(b - a for a, b in itertools.pairwise(starts))
+        at_once = max(1, int(WAITING / (8.0 * self.d * longest)))
+        blocks = self.source.each(_listed, self.scaling, work, args, along=along, at_once=at_once)
         return itertools.chain.from_iterable(blocks)
 
     def gathered(self, work: Callable[..., Any], *args: Any, along: Any = None) -> list[Any]:
         return list(itertools.chain.from_iterable(
             self.source.each(_listed, self.scaling, work, args, along=along)))
+
+    def without_rows(self) -> Self:
+        """What makes features of new rows, to be sent elsewhere."""
+        made = copy.copy(self)
+        made.source = made.X = None  # type: ignore[assignment]
+        return made
 
     @property
     def rows(self) -> Floats | None:
@@ -281,6 +294,11 @@ class BlockStackedFeatures(BlockFeatures):
     def longest(self) -> float:
         """The squared length of the longest row, or more."""
         return sum(part.longest for part in self.parts)
+
+    def without_rows(self) -> Self:
+        made = super().without_rows()
+        made.parts = tuple(part.without_rows() for part in self.parts)
+        return made
 
     def new(self, X: Any) -> Floats:
         return np.hstack([part.new(X) for part in self.parts])

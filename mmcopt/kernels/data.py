@@ -10,18 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt import checks
+from mmcopt.datasets.blocks import STRIPS
 from mmcopt.errors import DataError
 from mmcopt.kernels.block_features import held, row_sum
 
 Array = NDArray[np.float64]
-_BLOCK, STRIP = 1024, 16  # rows worked on at a time, in memory and in the cache
+_BLOCK, FEW, STRIP = STRIPS, 256, 16  # rows worked on at a time, in memory and in the cache
 _EXACT, _SAMPLE = 10_000, 5_000  # largest n for an exact dmax; rows sampled beyond it
 LEVEL = 0.01  # of the largest squared norm: distances below it lose digits by products
 
 
-def chunks(n: int) -> Iterator[tuple[int, int]]:
+def chunks(n: int, step: int = _BLOCK) -> Iterator[tuple[int, int]]:
     """Cut n rows into blocks of rows s:t."""
-    return ((s, min(s + _BLOCK, n)) for s in range(0, n, _BLOCK))
+    return ((s, min(s + step, n)) for s in range(0, n, step))
 
 
 def same_rows(P: Any, Q: Any) -> bool:
@@ -99,7 +100,7 @@ class Data:
             raise DataError(f"X has {A.shape[1]} features, but {self.owner} is expecting "
                             f"{self.d} features as input.")
         if self.sparse:
-            return A if checks.is_sparse(A) else type(self.X)(A)
+            return A if checks.is_sparse(A) else self.compressed(A)
         return A.toarray() if checks.is_sparse(A) else A
 
     @functools.cached_property
@@ -119,6 +120,10 @@ class Data:
         """Return the largest squared norm of a row as it is."""
         return max(float(squares(self.X[s:t].astype(np.float64)).max())
                    for s, t in chunks(self.n))
+
+    def compressed(self, A: Any) -> Any:
+        """Return dense rows as sparse ones of the kind of the training rows."""
+        return type(self.X)(A)
 
     def take(self, index: Any) -> Any:
         """Return some rows."""
@@ -150,9 +155,10 @@ class Data:
         p = squares(P)
         if metric == "l1":
             return max(float(differences(metric, P[s:t], P[s:]).max())
-                       for s, t in chunks(P.shape[0]))
-        best = max(float(distances(P[s:t], P[s:], p[s:]).max()) for s, t in chunks(P.shape[0]))
+                       for s, t in chunks(P.shape[0], FEW))
+        best = max(float(distances(P[s:t], P[s:], p[s:]).max())
+                   for s, t in chunks(P.shape[0], FEW))
         if best < LEVEL * float(p.max()):  # rows that are far out and close together
             best = max(float(differences(metric, P[s:t], P[s:]).max())
-                       for s, t in chunks(P.shape[0]))
+                       for s, t in chunks(P.shape[0], FEW))
         return float(np.sqrt(best))

@@ -112,9 +112,9 @@ class FittedKernel:
     @property
     def feature_count(self) -> int | None:
         """How many explicit features there are; None where a feature map is not cheap."""
-        return self._count() if self.explicit else None
+        return self._width() if self.explicit else None
 
-    def _count(self) -> int:
+    def _width(self) -> int:
         """How many features there are, where nothing that is learned of all rows changes that."""
         counts = [part.feature_count for part in self._parts if part.explicit]
         return sum(cast("list[int]", counts)) or int(self._map(self._data.take([0])).shape[1])

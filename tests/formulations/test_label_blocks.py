@@ -1,4 +1,4 @@
-"""Problems over labels on rows in blocks: the factor, the steps and the labels of rows in memory."""
+"""Problems over labels on rows in blocks: factor, steps and labels are those of rows in memory."""
 
 import dataclasses
 import importlib

@@ -232,6 +232,6 @@ def test_the_length_of_a_block_is_checked(tmp_path):
 
 @pytest.mark.parametrize("family", [OneClassHinge, Hypersphere])
 def test_problems_that_need_all_rows_say_what_does_not(tmp_path, family):
-    with pytest.raises(DataError, match=r"comes in blocks, .*margins and of regression do.*np\.asarr"
-                                        r"ay\(X\) reads all 23 rows, and mmcopt.condensing"):
+    with pytest.raises(DataError, match=r"comes in blocks, .*margins and of regression do.*np\."
+                                        r"asarray\(X\) reads all 23 rows, and mmcopt.condensing"):
         family(datasets.blocks(write_npy(tmp_path)))

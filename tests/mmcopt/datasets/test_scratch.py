@@ -55,6 +55,6 @@ def test_a_folder_without_room_is_named(monkeypatch):
         free = 100
 
     monkeypatch.setattr(made.shutil, "disk_usage", lambda folder: Full)
-    with pytest.raises(ResourceError, match="owner: 20 rows of 3 features need 480 B in .*, and 100 "
-                                            "B are free; name another folder in TMPDIR"):
+    with pytest.raises(ResourceError, match="owner: 20 rows of 3 features need 480 B in .*, and "
+                                            "100 B are free; name another folder in TMPDIR"):
         Scratch([ROWS], ROWS.shape, "owner")
