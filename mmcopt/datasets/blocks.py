@@ -6,17 +6,21 @@ by its blocks. What says where a block is can be sent to other processes; the ro
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import functools
 import hashlib
 import io
 import itertools
 import mmap
+import os
 import pathlib
+import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.lib import format as npy
@@ -40,6 +44,8 @@ from mmcopt.errors import BackendError, DataError, MMCWarning
 from mmcopt.types import Path, RowBlocks
 
 BYTES = 16e6  # of a block, as floats, where no chunk is asked for
+KEPT = 2  # blocks of that length for which a thread keeps room
+TASKS = 4  # of a pass, for each thread of a cluster
 STRIPS = 1024  # rows that kernels work on at a time
 ENDINGS = (".npy", ".csv", ".tsv", ".libsvm", ".svm", ".parquet")
 WAY_OUT = "save rows as .npy: numpy.save(path, X)"
@@ -131,14 +137,25 @@ class RawPiece:
 
     def read(self) -> Any:
         """The rows."""
-        count = self.rows * self.columns
+        return self.read_into(np.empty(self.size, np.uint8))
+
+    @property
+    def size(self) -> int:
+        """How many bytes they take."""
+        return self.rows * self.columns * np.dtype(self.dtype).itemsize
+
+    def read_into(self, buffer: Any) -> Any:
+        """The rows, as a view of bytes that they are written over."""
+        room = buffer[:self.size]
         try:
-            found = np.fromfile(self.path, np.dtype(self.dtype), count, offset=self.offset)
+            with open(self.path, "rb") as file:
+                file.seek(self.offset)
+                count = file.readinto(room.data)
         except OSError as e:
             raise DataError(f"{self.path}: cannot be read ({e.strerror or e}).") from e
-        if found.size < count:
+        if count < self.size:
             raise DataError(f"{self.path}: the file has become shorter since it was opened.")
-        return found.reshape(self.rows, self.columns)
+        return room.view(self.dtype).reshape(self.rows, self.columns)
 
 
 @dataclass(frozen=True)
@@ -428,6 +445,45 @@ def _starts(counts: Sequence[int]) -> tuple[int, ...]:
     return tuple(map(int, itertools.accumulate(counts, initial=0)))
 
 
+def keeps_nothing(work: W) -> W:
+    """Say that what work gives holds no views of its rows, so that others may take their place.
+
+    Memory that is new costs more than the sums: in workers of Dask, which give all of it back at
+    once, three times as much.
+    """
+    _LETS_GO.add(work)
+    return work
+
+
+_NONE = np.empty(0, np.uint8)
+W = TypeVar("W", bound=Callable[..., Any])
+_LETS_GO: set[Callable[..., Any]] = set()
+
+
+_kept = threading.local()
+
+
+def _room(size: int) -> Any:
+    """So many bytes, where blocks lie one after another; those of a few blocks are kept."""
+    if size > KEPT * BYTES:
+        return np.empty(size, np.uint8)
+    if getattr(_kept, "room", _NONE).size < size:
+        _kept.room = np.empty(size, np.uint8)
+    return _kept.room
+
+
+def _in_turn(pieces: Sequence[Piece], work: Callable[..., Any], args: Any,
+             along: Any) -> Iterator[Any]:
+    """What comes of each of some pieces, one of which is in memory at a time."""
+    ends = _starts([piece.rows for piece in pieces])
+    sizes = [piece.size for piece in pieces if isinstance(piece, RawPiece)]
+    buffer = _room(max(sizes, default=0)) if work in _LETS_GO else None
+    for piece, (a, b) in zip(pieces, itertools.pairwise(ends), strict=True):
+        rows = piece.read() if buffer is None or not isinstance(piece, RawPiece) \
+            else piece.read_into(buffer)
+        yield work(rows, *(() if along is None else (along[a:b],)), *args)
+
+
 class FileBlocks(RowBlocks):
     """Blocks of files, read one at a time in this process."""
 
@@ -438,9 +494,7 @@ class FileBlocks(RowBlocks):
 
     def each(self, work: Callable[..., Any], *args: Any, along: Any = None,
              at_once: int | None = None) -> Iterator[Any]:
-        for piece, (a, b) in zip(self.pieces, itertools.pairwise(self.starts), strict=True):
-            own = () if along is None else (along[a:b],)
-            yield work(piece.read(), *own, *args)
+        return _in_turn(self.pieces, work, args, along)
 
     @functools.cached_property
     def fingerprint(self) -> str:
@@ -455,44 +509,70 @@ class FileBlocks(RowBlocks):
         except ImportError as e:
             raise BackendError("to_dask: pip install 'mmcopt[cluster]'.") from e
         read = delayed(_read, pure=True)
-        return array.concatenate([
+        made = array.concatenate([
             array.from_delayed(read(piece), (piece.rows, piece.columns), dtype=np.float64)
             for piece in self.pieces])
+        _MADE[made.name] = len(made.dask), self.pieces
+        return made
 
 
 def _read(piece: Piece) -> Any:
     return piece.read()
 
 
+# Of arrays that `FileBlocks.to_dask` made, by name: how many tasks they are, and the pieces.
+_MADE: dict[str, tuple[int, tuple[Piece, ...]]] = {}
+
+
+def _pieces_behind(array: Any) -> tuple[Piece, ...]:
+    """The pieces of files that an array is made of; none where it is held, or made otherwise."""
+    count, pieces = _MADE.get(array.name, (0, ()))
+    return pieces if count == len(array.dask) else ()  # what is held has fewer tasks
+
+
 class DaskBlocks(RowBlocks):
-    """Blocks of an array of Dask: they are worked on where they are."""
+    """Blocks of an array of Dask: they are worked on where they are.
+
+    A task costs milliseconds. So where blocks are read from files, a task takes many in turn.
+    """
 
     def __init__(self, array: Any, owner: str) -> None:
         if array.ndim != 2 or any(c != c for c in array.chunks[0]):
             raise DataError(f"{owner}: X must be a 2-D array of Dask with known chunks; got shape "
                             f"{array.shape}; X.compute_chunk_sizes() finds them.")
         self.array = array if array.numblocks[1] == 1 else array.rechunk({1: -1})
+        self.pieces = _pieces_behind(array)
         self.starts = _starts(self.array.chunks[0])
         self.shape = (int(array.shape[0]), int(array.shape[1]))
 
     def each(self, work: Callable[..., Any], *args: Any, along: Any = None,
              at_once: int | None = None) -> Iterator[Any]:
         from dask.base import compute
-        from dask.delayed import delayed
 
-        call, shared = delayed(_called, pure=False), delayed(args, pure=False)
-        cuts = itertools.pairwise(self.starts)
-        tasks = [call(block, work, shared, None if along is None else along[a:b])
-                 for block, (a, b) in zip(self.array.to_delayed().ravel(), cuts, strict=True)]
         try:
+            tasks = self._tasks(work, args, along, bool(self.pieces) and at_once is None)
             step = at_once or len(tasks)
             for start in range(0, len(tasks), step):
-                yield from compute(*tasks[start:start + step])
+                for answers in compute(*tasks[start:start + step]):
+                    yield from answers
         except Exception as e:
             if type(e).__module__.partition(".")[0] not in ("distributed", "asyncio", "concurrent"):
                 raise
             raise BackendError("the cluster that holds the rows has failed "
                                f"({type(e).__name__}: {' '.join(str(e).split())[:200]}).") from e
+
+    def _tasks(self, work: Callable[..., Any], args: Any, along: Any, together: bool) -> list[Any]:
+        """What is to be done, a block a task or many ``together``, in the order of the rows."""
+        from dask.delayed import delayed
+
+        call = delayed(_read_in_turn if together else _called, pure=False)
+        shared, count = delayed(args, pure=False), len(self.starts) - 1
+        size = -(-count // (TASKS * _hands())) if together else 1
+        sources = [self.pieces[i:i + size] for i in range(0, count, size)] if together \
+            else self.array.to_delayed().ravel()
+        ends = [*self.starts[:-1:size], self.starts[-1]]
+        return [call(source, work, shared, None if along is None else along[a:b])
+                for source, (a, b) in zip(sources, itertools.pairwise(ends), strict=True)]
 
     @functools.cached_property
     def fingerprint(self) -> str:
@@ -500,6 +580,20 @@ class DaskBlocks(RowBlocks):
         return hashlib.sha256(b"".join(self.each(block_hash))).hexdigest()
 
 
-def _called(block: Any, work: Callable[..., Any], args: Any, own: Any) -> Any:
-    return work(block, *(() if own is None else (own,)), *args)
+def _hands() -> int:
+    """How many threads work: those of the cluster, where there is one, or of this machine."""
+    distributed = sys.modules.get("distributed")
+    if distributed is not None:
+        with contextlib.suppress(ValueError, OSError):  # there is none, or it is gone
+            return max(1, sum(distributed.default_client().nthreads().values()))
+    return os.cpu_count() or 1
+
+
+def _called(block: Any, work: Callable[..., Any], args: Any, own: Any) -> list[Any]:
+    return [work(block, *(() if own is None else (own,)), *args)]
+
+
+def _read_in_turn(pieces: Sequence[Piece], work: Callable[..., Any], args: Any,
+                  own: Any) -> list[Any]:
+    return list(_in_turn(pieces, work, args, own))
 

@@ -11,9 +11,11 @@ from mmcopt.errors import DataError, ParameterError
 from mmcopt.kernels.data import Data, squares
 from mmcopt.kernels.descriptions import (
     Columns,
+    Gaussian,
     Nystroem,
     Pivoted,
     Principal,
+    RandomFeatures,
     Unit,
     fits,
     fitted,
@@ -46,6 +48,27 @@ class _Landmarks(FittedKernel):
 
     def _map(self, A: Any) -> Any:
         return self._parts[0]._rows(A, self._R) @ self._root
+
+
+@fits(RandomFeatures)
+class _Waves(FittedKernel):
+    """The features cos(w'x) and sin(w'x) for w drawn from the spectrum of the kernel."""
+
+    def __init__(self, kernel: Any, data: Data) -> None:
+        super().__init__(kernel, data)
+        self.psd = self.explicit = True
+        rng, shape, rate = np.random.default_rng(kernel.seed), (data.d, kernel.rank // 2), \
+            self._parts[0]._gamma
+        self._w = np.sqrt(2.0 * rate) * rng.standard_normal(shape) \
+            if isinstance(kernel.inner, Gaussian) else rate * rng.standard_cauchy(shape)
+
+    def _width(self) -> int:
+        return 2 * self._w.shape[1]
+
+    def _map(self, A: Any) -> Any:
+        angles = np.asarray(A.astype(np.float64) - self._data.mean) @ self._w \
+            if not self._data.sparse else np.asarray(A.astype(np.float64) @ self._w)
+        return np.hstack([np.cos(angles), np.sin(angles)]) / np.sqrt(self._w.shape[1])
 
 
 @fits(Principal)

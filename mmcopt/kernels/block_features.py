@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import functools
 import itertools
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -16,14 +17,14 @@ from typing import Any, Self
 import numpy as np
 
 from mmcopt.checks import data_matrix, is_sparse, read_only
-from mmcopt.datasets.blocks import STRIPS
+from mmcopt.datasets.blocks import STRIPS, keeps_nothing
 from mmcopt.datasets.scratch import Held
 from mmcopt.errors import DataError
 from mmcopt.kernels.features import Features, StackedFeatures, columns_of
 from mmcopt.linalg import UNIT, one_thread
 from mmcopt.types import Floats, RowBlocks
 
-TILE = 2.0**18  # numbers of a tile, which stays in the cache
+TILE = 2.0**17  # numbers of a tile, which stays in the cache
 WAITING = 2.5e7  # bytes of answers as long as the rows that may wait together
 
 
@@ -46,8 +47,8 @@ class Scaling:
         """Whether nothing is taken away or multiplied."""
         return self.scale == 1.0 and not self.mean.any() and not self.rest.any()
 
-    def features(self, X: Any) -> Features:
-        """Features of some rows."""
+    def features(self, X: Any, room: Floats | None = None) -> Features:
+        """Features of some rows; dense ones may be written to ``room`` of so many numbers."""
         X = X if self.fitted is None else self.fitted.features_of(X)
         made = Features.__new__(Features)
         made.owner, made.sparse = self.owner, is_sparse(X)
@@ -56,7 +57,8 @@ class Scaling:
         if made.sparse:
             made.X = X.astype(np.float64)
         else:
-            made.X = np.ascontiguousarray(X, np.float64) if self.plain else self._scaled(X)
+            made.X = self._dense(X, None if room is None or X.size > room.size
+                                 else room[:X.size].reshape(X.shape))
         made.bias = self.bias
         if self.bias:
             made._append(self.bias)
@@ -65,12 +67,17 @@ class Scaling:
             made.X = read_only(made.X)
         return made
 
-    def _scaled(self, X: Any) -> Floats:
+    def _dense(self, X: Any, out: Floats | None) -> Floats:
         """Dense rows less the mean, times the scale."""
         from mmcopt.compiled.rescaling import rescale
 
+        if self.plain and (out is None or X.dtype == np.float64):
+            return np.ascontiguousarray(X, np.float64)
+        out, d = np.empty(X.shape) if out is None else out, X.shape[1]
+        if self.plain:
+            out[:] = X
+            return out
         rows = np.ascontiguousarray(X, np.float32 if X.dtype == np.float32 else np.float64)
-        out, d = np.empty(rows.shape), rows.shape[1]
         rescale(rows, self.mean[:d], self.rest[:d], self.scale, out)
         return out
 
@@ -97,22 +104,27 @@ def _listed(X: Any, *given: Any) -> list[Any]:
 
     A tile is too small for more than one thread.
     """
+    with one_thread:
+        return list(_of_tiles(X, None, *given))
+
+
+@keeps_nothing
+def _summed(X: Any, *given: Any) -> tuple[Any, ...]:
+    """The sums of a block, in the order of the rows."""
+    if not hasattr(_kept, "room"):
+        _kept.room = np.empty(int(TILE))
+    with one_thread:
+        return functools.reduce(_both, _of_tiles(X, _kept.room, *given))
+
+
+_kept = threading.local()  # where tiles lie one after another
+
+
+def _of_tiles(X: Any, room: Floats | None, *given: Any) -> Iterator[Any]:
     *along, scaling, work, args = given
     step = scaling.step(X)
-    tiles = [slice(s, s + step) for s in range(0, X.shape[0], step)]
-    with one_thread:
-        return [work(scaling.features(X[rows]), *(a[rows] for a in along), *args)
-                for rows in tiles]
-
-
-def _summed(X: Any, *given: Any) -> tuple[Any, ...]:
-    """The sums of a block."""
-    return _added(_listed(X, *given))
-
-
-def _added(answers: list[tuple[Any, ...]]) -> tuple[Any, ...]:
-    """Sums in the order of the rows, whoever was first."""
-    return functools.reduce(_both, answers)
+    for rows in (slice(s, s + step) for s in range(0, X.shape[0], step)):
+        yield work(scaling.features(X[rows], room), *(a[rows] for a in along), *args)
 
 
 def _both(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -270,7 +282,7 @@ class SideBySide:
     parts: tuple[Scaling, ...]
     owner: str
 
-    def features(self, X: Any) -> Features:
+    def features(self, X: Any, room: Floats | None = None) -> Features:
         """Features of some rows."""
         return StackedFeatures([part.features(X) for part in self.parts], self.owner)
 

@@ -20,8 +20,9 @@ _EXACT, _SAMPLE = 10_000, 5_000  # largest n for an exact dmax; rows sampled bey
 LEVEL = 0.01  # of the largest squared norm: distances below it lose digits by products
 
 
-def chunks(n: int, step: int = _BLOCK) -> Iterator[tuple[int, int]]:
+def chunks(n: int, step: int | None = None) -> Iterator[tuple[int, int]]:
     """Cut n rows into blocks of rows s:t."""
+    step = _BLOCK if step is None else step
     return ((s, min(s + step, n)) for s in range(0, n, step))
 
 

@@ -77,6 +77,10 @@ class Kernel:
         """Scale every sample to length 1 in feature space, which leaves the angles."""
         return Unit(self)
 
+    def random_features(self, rank: int, seed: int = 0) -> Kernel:
+        """Approximate a Gaussian or Laplacian kernel by ``rank`` random cosines and sines."""
+        return RandomFeatures(self, rank, seed)
+
     def pca(self, share: float | None = None, rank: int = 0) -> Kernel:
         """Keep the leading eigenvectors of the training kernel that hold ``share`` of its trace.
 
@@ -372,6 +376,29 @@ class Nystroem(Kernel):
 
     def blocking(self) -> Kernel | None:
         return next((part for part in self._within() if not part._pairwise), None)
+
+
+@dataclass(frozen=True, repr=False)
+class RandomFeatures(Kernel):
+    """A Gaussian or Laplacian kernel through cosines and sines of w'x, half of the ``rank`` each.
+
+    The w are drawn so that the mean of such products is the kernel (Rahimi and Recht, 2007). They
+    look at no rows, but need more features than landmarks do for the same error.
+    """
+
+    inner: Kernel = hyper(None, _KERNEL, "a Gaussian or Laplacian")
+    rank: int = hyper(100, checks.Rule("an even integer at least 2", lambda v: checks.integer(
+        2).accepts(v) and v % 2 == 0), "number of features")
+    seed: int = hyper(0, checks.integer(0), "seed of the draw")
+    _mapped = "alone"
+    _styles = ("%(inner)s.random_features(rank=%(rank)d, seed=%(seed)d)",
+               "random(%(inner)s; %(rank)d features)")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.inner, Gaussian | Laplacian):
+            raise ParameterError("random_features() are of a Gaussian or a Laplacian; got "
+                                 f"{self.inner!r}; nystroem({self.rank}) takes any kernel.")
 
 
 @dataclass(frozen=True, repr=False)

@@ -35,7 +35,8 @@ FAMILIES = [LeastSquares, Diffrac, DiscriminativeKMeans, KernelKMeans]
 KERNELS = [
     NEAR.nystroem(20), Linear(), Cosine(), Laplacian(width=0.5).nystroem(15), Linear().pca(0.9),
     (NEAR * Polynomial(2)).nystroem(20).normalized(), NEAR.nystroem(12) + 0.5 * Linear(),
-    NEAR.on([0, 2]).nystroem(10), Linear().on([1, 3]), NEAR.nystroem(10).centered().normalized()]
+    NEAR.on([0, 2]).nystroem(10), Linear().on([1, 3]), NEAR.random_features(14),
+    NEAR.nystroem(10).centered().normalized()]
 
 
 def drawn(n, d=4, k=3, seed=0):
