@@ -28,6 +28,7 @@ class DiscriminativeKMeans(LabelRegression):
     Parameters
     ----------
     X : array (n, d), sparse matrix, or kernel matrix (n, n) with ``Precomputed()``
+        Rows may come in blocks (`mmcopt.datasets.blocks`), with kernels that have features.
     n_clusters : int
     kernel : Kernel, default Gaussian(width=1)
         Centred when ``center`` is true, never rescaled.

@@ -36,6 +36,7 @@ class KernelKMeans(KernelLabels):
     Parameters
     ----------
     X : array (n, d), sparse matrix, or kernel matrix (n, n) with ``Precomputed()``
+        Rows may come in blocks (`mmcopt.datasets.blocks`), with kernels that have features.
     n_clusters : int
     kernel : Kernel, default Linear()
         Where it has few features (`Linear` of dense X, `nystroem`), they are what is worked on, and
@@ -100,7 +101,8 @@ class KernelKMeans(KernelLabels):
         if self.fitted.explicit:
             Phi = np.asarray(self._features().dense())
         elif isinstance(self.kernel, Linear) and not is_sparse(self.X):
-            Phi = self.X - np.mean(self.X, axis=0, dtype=np.float64)
+            X = np.asarray(self.X)
+            Phi = X - np.mean(X, axis=0, dtype=np.float64)
             self._require_differences(held(Phi, type(self).__name__))
         else:
             return None

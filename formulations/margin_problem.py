@@ -84,8 +84,8 @@ class MarginProblem(Formulation):
                         bias=self.bias)
         kernel = self.kernel.centered() if self.center else self.kernel
         kernel = kernel.normalized() if self.normalize else kernel
-        made = BlockKernelFeatures if isinstance(self.X, RowBlocks) else KernelFeatures
-        return made(kernel.fit(self.X, owner=owner), owner, self.bias)
+        of_kernel = BlockKernelFeatures if isinstance(self.X, RowBlocks) else KernelFeatures
+        return of_kernel(kernel.fit(self.X, owner=owner), owner, self.bias)
 
     def rough_words(self) -> str:
         # A margin of 1 takes |W| >= 1 / (2 |x|), so that beta/2 |W|^2 >= beta |W| / (4 |x|), and

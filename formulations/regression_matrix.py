@@ -203,13 +203,13 @@ class FactorRegression(RegressionMatrix):
     def _triangle(self) -> Floats:
         """The triangle of the QR factorisation of Phi above shift^1/2 I, some rows at a time."""
         r = self.features.d
-        held, count = list[Floats](), 0
+        above, count = list[Floats](), 0
         for rows in self.features.each(_phi):
             if count >= STACKED * r:
-                held, count = [np.linalg.qr(np.vstack(held), mode="r")], r
-            held.append(rows)
+                above, count = [np.asarray(np.linalg.qr(np.vstack(above), mode="r"))], r
+            above.append(rows)
             count += len(rows)
-        tall = np.vstack([*held, np.sqrt(self.shift) * np.eye(r)])
+        tall = np.vstack([*above, np.sqrt(self.shift) * np.eye(r)])
         root = np.linalg.qr(tall, mode="r")
         return np.asarray(root * np.where(np.diagonal(root) < 0.0, -1.0, 1.0)[:, None])
 
@@ -231,7 +231,7 @@ class FactorRegression(RegressionMatrix):
         if not self.features.blocked:
             return TiledFactor(held(np.concatenate(list(rows)), self.owner))
         shape = self.n, self.features.d + bool(level)
-        return TiledFactor(BlockFeatures.of(Scratch(rows, shape, self.owner), self.owner))
+        return TiledFactor(BlockFeatures.known(Scratch(rows, shape, self.owner), self.owner))
 
     def remains(self, labels: Ints, targets: Floats) -> float:
         given = targets, self._mean(labels, targets)

@@ -46,9 +46,9 @@ class SeveralKernels(MarginProblem):
     def features(self) -> Any:
         """The features of all kernels side by side."""
         owner, blocked = type(self).__name__, isinstance(self.X, RowBlocks)
-        plain, of_kernel, stacked = (BlockFeatures, BlockKernelFeatures, BlockStackedFeatures) \
-            if blocked else (Features, KernelFeatures, StackedFeatures)
-        parts = []
+        kinds: Any = (BlockFeatures, BlockKernelFeatures, BlockStackedFeatures) if blocked \
+            else (Features, KernelFeatures, StackedFeatures)
+        (plain, of_kernel, stacked), parts = kinds, []
         for kernel in self.kernels:
             if isinstance(kernel, Linear):
                 parts.append(plain(self.X, center=self.center, normalize=self.normalize,

@@ -210,8 +210,8 @@ class LowRank(Symmetric):
 
     def gram(self) -> Floats:
         """Psi'Psi."""
-        Psi = self.factor()
-        return np.asarray((Psi.T @ Psi).astype(np.float64))
+        Psi = np.asarray(self.factor(), dtype=np.float64)
+        return np.asarray(Psi.T @ Psi)
 
     def factor_as(self, dtype: Any) -> Floats:
         """The factor in another precision; the copy is kept."""

@@ -44,6 +44,7 @@ from mmcopt.errors import BackendError, DataError, MMCWarning
 from mmcopt.types import Path, RowBlocks
 
 BYTES = 16e6  # of a block, as floats, where no chunk is asked for
+LETS_GO = "keeps_nothing"  # says of a function that what it gives holds no views of its rows
 KEPT = 2  # blocks of that length for which a thread keeps room
 TASKS = 4  # of a pass, for each thread of a cluster
 STRIPS = 1024  # rows that kernels work on at a time
@@ -451,13 +452,12 @@ def keeps_nothing(work: W) -> W:
     Memory that is new costs more than the sums: in workers of Dask, which give all of it back at
     once, three times as much.
     """
-    _LETS_GO.add(work)
+    setattr(work, LETS_GO, True)
     return work
 
 
 _NONE = np.empty(0, np.uint8)
 W = TypeVar("W", bound=Callable[..., Any])
-_LETS_GO: set[Callable[..., Any]] = set()
 
 
 _kept = threading.local()
@@ -477,7 +477,7 @@ def _in_turn(pieces: Sequence[Piece], work: Callable[..., Any], args: Any,
     """What comes of each of some pieces, one of which is in memory at a time."""
     ends = _starts([piece.rows for piece in pieces])
     sizes = [piece.size for piece in pieces if isinstance(piece, RawPiece)]
-    buffer = _room(max(sizes, default=0)) if work in _LETS_GO else None
+    buffer = _room(max(sizes, default=0)) if getattr(work, LETS_GO, False) else None
     for piece, (a, b) in zip(pieces, itertools.pairwise(ends), strict=True):
         rows = piece.read() if buffer is None or not isinstance(piece, RawPiece) \
             else piece.read_into(buffer)

@@ -57,8 +57,8 @@ class _Waves(FittedKernel):
     def __init__(self, kernel: Any, data: Data) -> None:
         super().__init__(kernel, data)
         self.psd = self.explicit = True
-        rng, shape, rate = np.random.default_rng(kernel.seed), (data.d, kernel.rank // 2), \
-            self._parts[0]._gamma
+        rng, shape = np.random.default_rng(kernel.seed), (data.d, kernel.rank // 2)
+        rate = cast(Any, self._parts[0])._gamma
         self._w = np.sqrt(2.0 * rate) * rng.standard_normal(shape) \
             if isinstance(kernel.inner, Gaussian) else rate * rng.standard_cauchy(shape)
 

@@ -29,7 +29,7 @@ class BlockData(Data):
         self.rows_about_mean = rows
         self.sparse = rows.sparse
         self.mean: Any = 0.0 if rows.sparse else rows.mean
-        self.rest = rows.rest  # type: ignore[misc]
+        self.rest = rows.rest
         self.fits: dict[Any, Any] = {}
         self._diameter: dict[str, float] = {}
         self._taken: dict[bytes, Any] = {}
@@ -72,12 +72,12 @@ class BlockData(Data):
         return vstack(parts, format="csr")
 
     @property
-    def radius(self) -> float:  # type: ignore[override]
+    def radius(self) -> float:
         return self.rows_about_mean.longest
 
     @property
-    def largest(self) -> float:  # type: ignore[override]
-        return BlockFeatures.of(self.X, self.owner, sparse=self.sparse).longest
+    def largest(self) -> float:
+        return BlockFeatures.known(self.X, self.owner, sparse=self.sparse).longest
 
 
 def _chosen(rows: Any, wanted: Any) -> Any:

@@ -174,8 +174,8 @@ class BlockFeatures(Features):
         self._widen(bias)
 
     @classmethod
-    def of(cls, X: RowBlocks, owner: str, *, sparse: bool = False,
-           scaling: Scaling | None = None) -> Self:
+    def known(cls, X: RowBlocks, owner: str, *, sparse: bool = False,
+              scaling: Scaling | None = None) -> Self:
         """Rows that were looked at before, as they are or scaled by what is known of them."""
         made = cls.__new__(cls)
         zero = np.zeros(X.shape[1])
@@ -202,7 +202,7 @@ class BlockFeatures(Features):
             mean, rest = old.mean, old.rest + (mean + rest) / old.scale
         else:
             mean, rest = mean / old.scale, rest / old.scale
-        return BlockFeatures.of(self.source, self.owner, scaling=replace(
+        return BlockFeatures.known(self.source, self.owner, scaling=replace(
             old, mean=mean, rest=rest, scale=scale * old.scale))
 
     def total_of(self, work: Callable[..., tuple[Any, ...]], *args: Any,
@@ -268,7 +268,7 @@ class BlockKernelFeatures(BlockFeatures):
     def __init__(self, fitted: Any, owner: str, bias: float = 0.0) -> None:
         made = fitted.in_parts()
         scaling = replace(made.scaling, owner=owner, bias=bias)
-        vars(self).update(vars(BlockFeatures.of(made.source, owner, scaling=scaling)))
+        vars(self).update(vars(BlockFeatures.known(made.source, owner, scaling=scaling)))
         self.fitted = fitted
 
     def new(self, X: Any) -> Floats:
@@ -320,6 +320,7 @@ class HeldFeatures(BlockFeatures):
     """Dense features in memory, gone through as those of a file are: sums are the same."""
 
     blocked = False
+    source: Held
 
     def dense(self) -> Floats:
         return np.asarray(self.source.rows)
@@ -327,7 +328,7 @@ class HeldFeatures(BlockFeatures):
 
 def held(rows: Floats, owner: str) -> HeldFeatures:
     """Features that are these rows, not copied."""
-    return HeldFeatures.of(Held(rows), owner)
+    return HeldFeatures.known(Held(rows), owner)
 
 
 def row_sum(part: Features) -> tuple[Any, ...]:

@@ -164,13 +164,13 @@ class FittedKernel:
     def _blocked_features(self) -> BlockFeatures:
         zero = np.zeros(cast(int, self.feature_count))
         scaling = Scaling(self._data.owner, zero, zero, fitted=self)
-        return BlockFeatures.of(self._data.X, self._data.owner, scaling=scaling)
+        return BlockFeatures.known(self._data.X, self._data.owner, scaling=scaling)
 
     def _store(self) -> None:
         """Let the features of blocks be rows of a file."""
         made, owner = self._blocked_features(), self._data.owner
         rows = Scratch(made.each(_array_of), (self.n, made.d), owner)
-        self._in_parts = BlockFeatures.of(rows, owner)
+        self._in_parts = BlockFeatures.known(rows, owner)
 
     def _require_rows(self) -> None:
         """Refuse what needs all rows where they come in blocks."""
@@ -361,7 +361,7 @@ class _Leaf(FittedKernel):
 
     def _blocked_features(self) -> BlockFeatures:
         if isinstance(self.kernel, Linear):
-            return BlockFeatures.of(self._data.X, self._data.owner)
+            return BlockFeatures.known(self._data.X, self._data.owner)
         return super()._blocked_features()
 
     def _store(self) -> None:

@@ -20,7 +20,7 @@ def factor(request, monkeypatch):
     monkeypatch.setattr(block_features, "TILE", 24.0)
     if request.param == "held":
         return TiledFactor(held(PSI, "test"))
-    return TiledFactor(BlockFeatures.of(Scratch([PSI], PSI.shape, "test"), "test"))
+    return TiledFactor(BlockFeatures.known(Scratch([PSI], PSI.shape, "test"), "test"))
 
 
 C = RNG.integers(3, size=50)
