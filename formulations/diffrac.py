@@ -34,6 +34,7 @@ class Diffrac(LabelRegression):
     Parameters
     ----------
     X : array (n, d), sparse matrix, or kernel matrix (n, n) with ``Precomputed()``
+        Rows may come in blocks (`mmcopt.datasets.blocks`), with kernels that have features.
     n_clusters : int
     kernel : Kernel, default Gaussian(width=1)
         The free bias centres it.
@@ -58,6 +59,7 @@ class Diffrac(LabelRegression):
     paper = "Bach and Harchaoui (2007), DIFFRAC, section 2"
     flat = 1.0
     default_solver = "Memetic"
+    takes_blocks = True
 
     def __init__(self, X: Samples, n_clusters: int = 2, *,
                  kernel: Kernel | str = Gaussian(width=1.0), kappa: float = 1e-3,
@@ -103,15 +105,19 @@ class Diffrac(LabelRegression):
 
     def decision_function(self, point: Ints, X: Samples) -> Floats:
         """The fitted indicator of each cluster for new samples."""
-        shares = np.bincount(point, minlength=self.n_clusters) / self.n  # the bias
-        return super().decision_function(point, X) + shares
+        return super().decision_function(point, X) + self._shares(point)
+
+    def _shares(self, point: Ints) -> Floats:
+        """The share of each cluster: the bias."""
+        return np.asarray(np.bincount(point, minlength=self.n_clusters) / self.n)
+
+    def _linear(self, point: Ints) -> tuple[Floats, Floats]:
+        return self.coefficients(point), self._shares(point)
 
     # ------------------------------------------------------------ points
 
     def objective(self, point: Ints) -> float:
-        Z = np.zeros((self.n, self.n_clusters))
-        Z[np.arange(self.n), point] = 1.0
-        return self.regression.remains(Z) / self.n
+        return self.regression.remains(np.asarray(point), np.eye(self.n_clusters)) / self.n
 
     # ------------------------------------------------------------ words
 

@@ -28,6 +28,7 @@ class DiscriminativeKMeans(LabelRegression):
     Parameters
     ----------
     X : array (n, d), sparse matrix, or kernel matrix (n, n) with ``Precomputed()``
+        Rows may come in blocks (`mmcopt.datasets.blocks`), with kernels that have features.
     n_clusters : int
     kernel : Kernel, default Gaussian(width=1)
         Centred when ``center`` is true, never rescaled.
@@ -53,6 +54,7 @@ class DiscriminativeKMeans(LabelRegression):
 
     paper = "Ye, Zhao and Wu (2007), Discriminative k-means, theorem 2.1"
     default_solver = "Memetic"
+    takes_blocks = True
 
     def __init__(self, X: Samples, n_clusters: int = 2, *,
                  kernel: Kernel | str = Gaussian(width=1.0), lam: float = 0.1,
@@ -79,28 +81,40 @@ class DiscriminativeKMeans(LabelRegression):
 
     # ------------------------------------------------------------ points
 
-    def _indicators(self, labels: Ints) -> tuple[Floats, Floats]:
-        """The columns z_h, and the sizes of the clusters, at least 1."""
-        Z = np.zeros((self.n, self.n_clusters))
-        Z[np.arange(self.n), labels] = 1.0
-        return Z, np.maximum(Z.sum(axis=0), 1.0)
+    def _sizes(self, labels: Ints) -> Floats:
+        """The sizes of the clusters."""
+        return np.bincount(labels, minlength=self.n_clusters).astype(np.float64)
 
     def objective(self, point: Ints) -> float:
-        Z, sizes = self._indicators(np.asarray(point))
-        P = Z / np.sqrt(sizes)
-        level = float(np.square(P.sum(axis=0)).sum()) / self.n if self.center else 0.0
-        empty = float((Z.sum(axis=0) == 0.0).sum())  # which labels may not be; each adds 1 to k
-        return level + empty + self.regression.remains(P)
+        labels = np.asarray(point)
+        sizes = self._sizes(labels)
+        level = float(sizes.sum()) / self.n if self.center else 0.0
+        empty = float((sizes == 0.0).sum())  # which labels may not be; each adds 1 to k
+        targets = np.diag(1.0 / np.sqrt(np.maximum(sizes, 1.0)))
+        return level + empty + self.regression.remains(labels, targets)
 
     def decision_function(self, point: Ints, X: Samples) -> Floats:
         """How near new samples are to the mean of each cluster in the space of R, up to a constant.
 
         Twice the fitted indicator by the size of the cluster, less the squared length of the mean.
         """
-        Z, sizes = self._indicators(np.asarray(point))
-        near = self._predicted(self._fit(Z), X) / sizes
-        return np.asarray(2.0 * near - self.W.within_each(np.asarray(point), self.n_clusters)
-                          / sizes**2)
+        labels, k = np.asarray(point), self.n_clusters
+        sizes = np.maximum(self._sizes(labels), 1.0)
+        near = self._predicted(self._fit(labels, np.eye(k)), X) / sizes
+        return np.asarray(2.0 * near - self._within(labels) / sizes**2)
+
+    def _linear(self, point: Ints) -> tuple[Floats, Floats]:
+        labels, k = np.asarray(point), self.n_clusters
+        sizes = np.maximum(self._sizes(labels), 1.0)
+        return 2.0 * self._fit(labels, np.eye(k)) / sizes, -self._within(labels) / sizes**2
+
+    def _within(self, labels: Ints) -> Floats:
+        """The entries of R within each cluster; the last ones are kept."""
+        last = self._cache.get("within")
+        if last is None or not np.array_equal(last[0], labels):
+            last = labels.copy(), self.W.within_each(labels, self.n_clusters)
+            self._cache["within"] = last
+        return np.asarray(last[1])
 
     # ------------------------------------------------------------ words
 

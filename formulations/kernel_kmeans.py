@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+import functools
+from collections.abc import Callable
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from mmcopt.capabilities import LabelRatio
 from mmcopt.capabilities.matrices import Dense, LowRank, Symmetric
+from mmcopt.capabilities.tiled_factor import TiledFactor
 from mmcopt.checks import is_sparse
 from mmcopt.constraints import CannotLinkLike, KnownLike, MustLinkLike, Sizes, SizesLike
 from mmcopt.errors import DataError
 from mmcopt.formulations.kernel_labels import KernelLabels
-from mmcopt.kernels import Gaussian, Kernel, Linear
+from mmcopt.kernels import FittedKernel, Gaussian, Kernel, Linear
+from mmcopt.kernels.block_features import BlockFeatures, held
+from mmcopt.kernels.features import Features
 from mmcopt.kernels.on_demand import row_weights
 from mmcopt.linalg import UNIT, roots
 from mmcopt.modeling import Statement, cached
-from mmcopt.types import Floats, Ints, Samples
+from mmcopt.types import Floats, Ints, RowBlocks, Samples
 
 
 class KernelKMeans(KernelLabels):
@@ -31,6 +36,7 @@ class KernelKMeans(KernelLabels):
     Parameters
     ----------
     X : array (n, d), sparse matrix, or kernel matrix (n, n) with ``Precomputed()``
+        Rows may come in blocks (`mmcopt.datasets.blocks`), with kernels that have features.
     n_clusters : int
     kernel : Kernel, default Linear()
         Where it has few features (`Linear` of dense X, `nystroem`), they are what is worked on, and
@@ -54,6 +60,7 @@ class KernelKMeans(KernelLabels):
 
     paper = "MacQueen (1967); Dhillon, Guan and Kulis (2004), kernel k-means, eq. 1"
     default_solver = "Memetic"
+    takes_blocks = True
 
     def __init__(self, X: Samples, n_clusters: int = 2, *, kernel: Kernel | str = Linear(),
                  sample_weight: ArrayLike | None = None, sizes: SizesLike = None,
@@ -63,6 +70,9 @@ class KernelKMeans(KernelLabels):
                          must_link=must_link, cannot_link=cannot_link)
         self.sample_weight = None if sample_weight is None else \
             row_weights(sample_weight, self.n, type(self).__name__)
+        if self.sample_weight is not None and isinstance(self.X, RowBlocks):
+            raise DataError(f"{type(self).__name__}: rows in blocks have no sample_weight; leave "
+                            "it out, or condense the rows: mmcopt.condensing.micro_cells.")
         if self.sample_weight is not None and not self.sample_weight.min() > 0.0:
             raise DataError(f"{type(self).__name__}: sample_weight must be above 0, because a "
                             "cluster of samples without weight has no mean; leave out such "
@@ -76,21 +86,41 @@ class KernelKMeans(KernelLabels):
         return np.ones(self.n) if self.sample_weight is None else self.sample_weight
 
     @cached
+    def in_parts(self) -> BlockFeatures | None:
+        """Vectors of the samples in the space of the kernel, their mean 0, which may be in blocks.
+
+        None if they are not at hand.
+        """
+        if isinstance(self.X, RowBlocks):
+            return self._features()
+        return None if self.vectors is None else held(self.vectors, type(self).__name__)
+
+    @cached
     def vectors(self) -> Floats | None:
-        """Vectors of the samples in the space of the kernel, their mean 0; None if not at hand."""
+        """The same in memory."""
         if self.fitted.explicit:
-            Phi = self._features()
+            Phi = np.asarray(self._features().dense())
         elif isinstance(self.kernel, Linear) and not is_sparse(self.X):
-            Phi = self.X - np.mean(self.X, axis=0, dtype=np.float64)
-            self._require_differences(Phi)
+            X = np.asarray(self.X)
+            Phi = X - np.mean(X, axis=0, dtype=np.float64)
+            self._require_differences(held(Phi, type(self).__name__))
         else:
             return None
         return np.asarray(Phi - self.volumes @ Phi / self.volumes.sum())
+
+    @property
+    def _moved(self) -> Floats | float:
+        """What was taken from the kernel's own features, so that the mean by weight is 0."""
+        if self.sample_weight is None:
+            return 0.0
+        return np.asarray(self.volumes @ self.fitted.features() / self.volumes.sum())
 
     @cached
     def W(self) -> Symmetric:
         """The matrix D K D of the samples: a factor when the kernel has few features."""
         w = self.volumes
+        if self.in_parts is not None and self.sample_weight is None and self.low_rank:
+            return TiledFactor(self.in_parts)
         if self.vectors is None:
             return Dense(n=self.n, build=lambda: self.K * w[:, None] * w)
         Psi = self.vectors * w[:, None]
@@ -98,15 +128,15 @@ class KernelKMeans(KernelLabels):
 
     def _constant(self) -> float:
         """The sum of the squared lengths."""
-        if self.vectors is not None:
-            return float(self.volumes @ np.einsum("ij,ij->i", self.vectors, self.vectors))
+        if self.in_parts is not None:
+            return float(self.in_parts.total_of(_spread, along=self.volumes)[0])
         return float(self.volumes @ np.diagonal(self.K))
 
     @cached
     def rounding(self) -> tuple[float, float]:
         """How far rounding may take the objective by W: a share of it, and an absolute part."""
         terms = self.n + self.X.shape[1] + 16
-        error = self.fitted.accuracy()[0] if self.vectors is None else 0.0
+        error = self.fitted.accuracy()[0] if self.in_parts is None else 0.0
         size = abs(self._over_labels.constant)
         return 0.0, float(2.0 * terms * UNIT * size + 2.0 * self.volumes.sum() * error)
 
@@ -116,7 +146,7 @@ class KernelKMeans(KernelLabels):
         return 4.0 * (self.X.shape[1] + 32) * UNIT
 
     def uncertainty(self, point: Ints) -> float:
-        if self.vectors is not None:
+        if self.in_parts is not None:
             return self.share * self.objective(point)
         return self.rounding[1]
 
@@ -146,19 +176,26 @@ class KernelKMeans(KernelLabels):
     # ------------------------------------------------------------ points
 
     def objective(self, point: Ints) -> float:
-        labels, w, total = np.asarray(point), self.volumes, 0.0
-        if self.vectors is None:
-            sums = np.bincount(labels, w, self.n_clusters)
+        labels, w = np.asarray(point), self.volumes
+        sums = np.bincount(labels, w, self.n_clusters)
+        sums = np.where(sums > 0.0, sums, 1.0)
+        if self.in_parts is None:
             within = self.W.within_each(labels, self.n_clusters)
-            lost = float((within / np.where(sums > 0.0, sums, 1.0)).sum())
-            return max(0.0, self._constant() - lost)
-        for h in range(self.n_clusters):
-            mine = labels == h
-            if mine.any():
-                rows, v = self.vectors[mine], w[mine]
-                rest = rows - v @ rows / v.sum()
-                total += float(v @ np.einsum("ij,ij->i", rest, rest))
-        return total
+            return max(0.0, self._constant() - float((within / sums).sum()))
+        return float(self.in_parts.total_of(_scatter, self._middles(labels),
+                                            along=np.column_stack([labels, w]))[0])
+
+    def _middles(self, labels: Ints) -> Floats:
+        """The means of the clusters, of vectors; the last ones are kept."""
+        last = self._cache.get("middles")
+        if last is None or not np.array_equal(last[0], labels):
+            k, w = self.n_clusters, self.volumes
+            sums = cast(BlockFeatures, self.in_parts).total_of(
+                _class_sums, k, along=np.column_stack([labels, w]))[0]
+            counts = np.maximum(np.bincount(labels, w, k), np.finfo(float).tiny)
+            last = labels.copy(), sums / counts[:, None]
+            self._cache["middles"] = last
+        return np.asarray(last[1])
 
     def means(self, labels: Ints) -> Floats:
         """The means of the clusters as sums of samples: one column of coefficients a cluster."""
@@ -171,11 +208,15 @@ class KernelKMeans(KernelLabels):
 
         Without features less k(x, x), which is the same for all clusters.
         """
-        A = self.means(np.asarray(point))
         if self.fitted.explicit:
-            Phi, M = self.fitted.new_features(X), A.T @ self.fitted.features()
-            return np.asarray(-np.stack([np.square(Phi - m).sum(axis=1) for m in M], axis=1))
+            return _nearness(self.fitted, self._middles(np.asarray(point)) + self._moved, X)
+        A = self.means(np.asarray(point))
         return np.asarray(2.0 * self.fitted.cross(X) @ A - (A * (self.K @ A)).sum(axis=0))
+
+    def scorer(self, point: Ints) -> Callable[[Samples], Floats]:
+        if not isinstance(self.X, RowBlocks):
+            return super().scorer(point)
+        return functools.partial(_nearness, self.fitted, self._middles(np.asarray(point)))
 
     # ------------------------------------------------------------ words
 
@@ -232,3 +273,33 @@ class KernelKMeans(KernelLabels):
                 sample_weight=np.linspace(0.5, 2.0, 9)),
             cls(X, 2, kernel=near.nystroem(4), sizes=Sizes(low=3)),
         ]
+
+
+def _nearness(fitted: FittedKernel, means: Floats, X: Samples) -> Floats:
+    """Minus the squared distances of new rows to means of features."""
+    Phi = fitted.new_features(X)
+    return np.asarray(-np.stack([np.square(Phi - m).sum(axis=1) for m in means], axis=1))
+
+
+# ---------------------------------------------------------------- of some rows
+
+
+def _spread(part: Features, volumes: Floats) -> tuple[Any, ...]:
+    """The squared lengths by weight."""
+    return (float(volumes @ np.einsum("ij,ij->i", part.X, part.X)),)
+
+
+def _class_sums(part: Features, given: Floats, k: int) -> tuple[Any, ...]:
+    """The sums of the rows of each class by weight, of labels and weights side by side."""
+    labels, volumes = given.T
+    return (((labels == np.arange(k)[:, None]) * volumes) @ part.X,)
+
+
+def _scatter(part: Features, given: Floats, means: Floats) -> tuple[Any, ...]:
+    """Squared distances to means by weight."""
+    total, (labels, volumes) = 0.0, given.T
+    for h, mean in enumerate(means):
+        mine = labels == h
+        rest = part.X[mine] - mean
+        total += float(volumes[mine] @ np.einsum("ij,ij->i", rest, rest))
+    return (total,)

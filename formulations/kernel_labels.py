@@ -20,26 +20,31 @@ from mmcopt.constraints import (
     as_sizes,
     resolve,
 )
+from mmcopt.datasets.blocks import as_blocks
 from mmcopt.errors import DataError
 from mmcopt.kernels import FittedKernel, Kernel, as_kernel
+from mmcopt.kernels.block_features import BlockFeatures, all_rows_needed
+from mmcopt.kernels.features import Features
 from mmcopt.linalg import require_psd
 from mmcopt.modeling import Formulation, cached
-from mmcopt.types import Floats, Ints, Samples
+from mmcopt.types import Floats, Ints, RowBlocks, Samples
 
 
 class KernelLabels(Formulation):
     """Labels c with rules, of the rows of X, and a kernel of these; a point is the labels."""
 
     negligible = 0.0
+    takes_blocks = False  # whether rows may come in blocks
 
     def __init__(self, X: Samples, n_clusters: int, *, kernel: Kernel | str, sizes: SizesLike,
                  known: KnownLike, must_link: MustLinkLike, cannot_link: CannotLinkLike) -> None:
-        owner = type(self).__name__
-        self.X = data_matrix(X, owner=owner)
+        owner, kernel = type(self).__name__, as_kernel(kernel)
+        blocks = self._in_blocks(X, kernel) if self.takes_blocks else None
+        self.X = data_matrix(X, owner=owner) if blocks is None else blocks
         self.n = int(self.X.shape[0])
         integer(1).check(owner, "n_clusters", n_clusters)
         self.n_clusters = int(n_clusters)
-        self.kernel = as_kernel(kernel)
+        self.kernel = kernel
         self.sizes = as_sizes(sizes)
         self.known = known if known is None or isinstance(known, Known) else Known(known)
         self.must_link = must_link if must_link is None or isinstance(must_link, MustLink) \
@@ -49,6 +54,13 @@ class KernelLabels(Formulation):
         self.rules: LabelRules = resolve(self.n, self.n_clusters, sizes=self.sizes,
                                          known=self.known, must_link=self.must_link,
                                          cannot_link=self.cannot_link)
+
+    def _in_blocks(self, X: Samples, kernel: Kernel) -> RowBlocks | None:
+        """X in blocks, if that is how it comes."""
+        blocks = as_blocks(X, type(self).__name__)
+        if blocks is not None and isinstance(X, np.memmap) and kernel.blocking() is not None:
+            return None  # what it maps is read as it is needed, as far as memory goes
+        return blocks
 
     # ------------------------------------------------------------ the kernel
 
@@ -64,6 +76,9 @@ class KernelLabels(Formulation):
     @property
     def _rows_agree(self) -> bool:
         """Whether all rows of X, not sparse, are one."""
+        if isinstance(self.X, RowBlocks):
+            ends = list(self.X.each(_ends))
+            return all(found is not None and (found == ends[0]).all() for found in ends)
         return not is_sparse(self.X) and bool((self.X == self.X[0]).all())
 
     @cached
@@ -84,22 +99,28 @@ class KernelLabels(Formulation):
 
     @cached
     def low_rank(self) -> bool:
-        """Whether R is held as a factor: where it takes no more room than a triangle of R."""
+        """Whether R is held as a factor: where it takes no more room than a triangle of R.
+
+        That of rows in blocks is always one.
+        """
         count = self.fitted.feature_count
-        return count is not None and 2 * count <= self.n + 1
+        return count is not None and (2 * count <= self.n + 1 or isinstance(self.X, RowBlocks))
 
-    def _features(self) -> Floats:
+    def _features(self) -> BlockFeatures:
         """Phi with K = Phi Phi', checked to tell the samples apart."""
-        Phi = self.fitted.features()
+        Phi = self.fitted.stored()
         self._require_differences(Phi)
-        return np.asarray(Phi)
+        return Phi
 
-    def _require_differences(self, Phi: Floats) -> None:
+    def _require_differences(self, Phi: Features) -> None:
         """Refuse features that do not tell the samples apart."""
         if not self.kernel.reads_matrix and self._rows_agree:
             raise DataError(f"{type(self).__name__}: all rows of X are identical, so nothing tells "
                             "the samples apart.")
-        if float(np.ptp(Phi, axis=0).max(initial=0.0)) <= 1e-12 * float(np.abs(Phi).max(initial=0)):
+        low, high = (np.array(ends) for ends in zip(*Phi.gathered(_range), strict=True))
+        low, high = low.min(axis=0), high.max(axis=0)
+        largest = max(-float(low.min(initial=0.0)), float(high.max(initial=0.0)))
+        if float((high - low).max(initial=0.0)) <= 1e-12 * largest:
             raise DataError(f"{type(self).__name__}: the kernel features are constant, so nothing "
                             "tells the samples apart; check for identical rows, or change the "
                             "kernel.")
@@ -143,6 +164,8 @@ class KernelLabels(Formulation):
         return np.asarray(point)
 
     def embedding(self) -> Floats | None:
+        if isinstance(self.X, RowBlocks):
+            raise all_rows_needed(type(self).__name__, self.n)
         if self.kernel.reads_matrix or is_sparse(self.X):
             return None
         return np.asarray(self.X, dtype=np.float64)
@@ -165,6 +188,16 @@ class KernelLabels(Formulation):
                 words.append(f"{count} {what}")
         tex = rf"{lo} \le |\{{i : c_i = h\}}| \le {hi}" if one else ""
         return ", ".join(words), tex
+
+
+def _ends(rows: Any) -> Any:
+    """The one row that all of a block are; None where they differ, or are sparse."""
+    return rows[0] if not is_sparse(rows) and (rows == rows[0]).all() else None
+
+
+def _range(part: Features) -> tuple[Floats, Floats]:
+    """The least and the largest of each feature."""
+    return part.X.min(axis=0), part.X.max(axis=0)
 
 
 class Contracted(Dense):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,9 +19,9 @@ from mmcopt.formulations.regression_matrix import (
     FactorRegression,
     RegressionMatrix,
 )
-from mmcopt.kernels import Gaussian, Kernel
+from mmcopt.kernels import FittedKernel, Gaussian, Kernel
 from mmcopt.modeling import cached
-from mmcopt.types import Floats, Ints, Samples
+from mmcopt.types import Floats, Ints, RowBlocks, Samples
 
 SUMS = 1e-9  # share of an objective that its sums may lose
 FEW, EACH = 2.0, 20  # directions a cluster, and samples, of which a fit that is poor is cautioned
@@ -188,30 +189,55 @@ class LabelRegression(KernelLabels):
         scale = float(np.mean(np.diagonal(self.K))) if not self.low_rank else 1.0
         return self.shift >= SINGLE * scale
 
+    @property
+    def targets(self) -> Floats:
+        """What samples of each cluster are fitted to, one row a cluster."""
+        return 2.0 * np.eye(self.n_clusters) - 1.0
+
     def coefficients(self, labels: Ints) -> Floats:
         """The best model for given labels: one column a cluster.
 
         Dual coefficients (K + lam I)^-1 P = (P - R P) / lam, or weights of the features when R is
         held as a factor.
         """
-        P = np.full((self.n, self.n_clusters), -1.0)
-        P[np.arange(self.n), labels] = 1.0
-        return self._fit(P)
+        return self._fit(labels, self.targets)
 
-    def _fit(self, P: Floats) -> Floats:
-        """The best model for given targets, in the coefficients that `coefficients` has."""
-        if self.low_rank:
-            Phi = self.fitted.features()
-            gram = Phi.T @ Phi
-            gram[np.diag_indices(len(gram))] += self.shift
-            return np.asarray(np.linalg.solve(gram, Phi.T @ P))
-        return np.asarray((P - self.W @ P) / self.shift)
+    def _fit(self, labels: Ints, targets: Floats) -> Floats:
+        """The best model for the targets of labels, in the coefficients that `coefficients` has.
+
+        The last one is kept: blocks are predicted one after another.
+        """
+        labels, last = np.array(labels), self._cache.get("model")
+        if last is not None and np.array_equal(last[0], labels) \
+                and np.array_equal(last[1], targets):
+            return np.asarray(last[2])
+        if isinstance(self.regression, FactorRegression):
+            A = self.regression.weights(labels, targets)
+        else:
+            P = targets[labels]
+            A = np.asarray((P - self.W @ P) / self.shift)
+        self._cache["model"] = labels, targets, A
+        return A
 
     def decision_function(self, point: Ints, X: Samples) -> Floats:
         """f_h(x) of each cluster for new samples; on the training rows it is R P."""
         return self._predicted(self.coefficients(point), X)
 
+    def scorer(self, point: Ints) -> Callable[[Samples], Floats]:
+        if not isinstance(self.X, RowBlocks):
+            return super().scorer(point)
+        return functools.partial(_fitted_scores, self.fitted, *self._linear(point))
+
+    def _linear(self, point: Ints) -> tuple[Floats, Floats]:
+        """Weights of the features, and an offset: the decision function where R is a factor."""
+        return self.coefficients(point), np.zeros(self.n_clusters)
+
     def _predicted(self, A: Floats, X: Samples) -> Floats:
         """The values of models at new samples."""
         rows = self.fitted.new_features(X) if self.low_rank else self.fitted.cross(X)
         return np.asarray(rows @ A)
+
+
+def _fitted_scores(fitted: FittedKernel, A: Floats, offset: Floats, X: Samples) -> Floats:
+    """Scores of new rows, linear in their features."""
+    return np.asarray(np.asarray(fitted.new_features(X)) @ A + offset)

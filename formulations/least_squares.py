@@ -29,6 +29,7 @@ class LeastSquares(LabelRegression):
     Parameters
     ----------
     X : array (n, d), sparse matrix, or kernel matrix (n, n) with ``Precomputed()``
+        Rows may come in blocks (`mmcopt.datasets.blocks`), with kernels that have features.
     n_clusters : int
     kernel : Kernel, default Gaussian(width=1)
         Centred when ``center`` is true, never rescaled.
@@ -56,6 +57,7 @@ class LeastSquares(LabelRegression):
 
     paper = "Pahikkala et al., UMC-RLS, eq. 7 and 13; Gieseke et al., EvoMMC, eq. 7"
     default_solver = "Memetic"
+    takes_blocks = True
 
     def __init__(self, X: Samples, n_clusters: int = 2, *,
                  kernel: Kernel | str = Gaussian(width=1.0), lam: float = 0.1,
@@ -91,7 +93,8 @@ class LeastSquares(LabelRegression):
             value = (k - 2) ** 2 * n / k
             return math.nextafter(value, 0.0) / self.unit if (k - 2) ** 2 * n % k else \
                 value / self.unit
-        rest = self.regression.remains(np.ones((n, 1))) * (1.0 - self.rounding[0] - SUMS)
+        everywhere = np.zeros(n, dtype=np.int64), np.ones((1, 1))
+        rest = self.regression.remains(*everywhere) * (1.0 - self.rounding[0] - SUMS)
         return (k - 2) ** 2 / k * rest / self.unit
 
     @property
@@ -107,11 +110,10 @@ class LeastSquares(LabelRegression):
     # ------------------------------------------------------------ points and words
 
     def objective(self, point: Ints) -> float:
-        Z = np.zeros((self.n, self.n_clusters))
-        Z[np.arange(self.n), point] = 1.0
-        P = 2.0 * Z - 1.0
-        level = float(np.square(P.sum(axis=0)).sum()) / self.n if self.center else 0.0
-        return (level + self.regression.remains(P)) / self.unit
+        c = np.asarray(point)
+        sums = 2.0 * np.bincount(c, minlength=self.n_clusters) - self.n
+        level = float(np.square(sums).sum()) / self.n if self.center else 0.0
+        return (level + self.regression.remains(c, self.targets)) / self.unit
 
     def statement(self) -> Statement:
         n, k = self.n, self.n_clusters

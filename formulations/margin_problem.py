@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ from mmcopt.constraints import Balance
 from mmcopt.datasets.blocks import as_blocks
 from mmcopt.errors import DataError, ParameterError
 from mmcopt.kernels import Kernel, Linear, as_kernel
-from mmcopt.kernels.block_features import BlockFeatures
+from mmcopt.kernels.block_features import BlockFeatures, BlockKernelFeatures
 from mmcopt.kernels.features import Features, KernelFeatures
 from mmcopt.linalg import UNIT
 from mmcopt.margins import Hinge, MarginLoss
@@ -67,9 +69,8 @@ class MarginProblem(Formulation):
                                  "class; give a balance, such as .1 times the number of samples, "
                                  "or bias=0.")
         self.bias = float(bias)
-        if blocks is not None and not isinstance(self.kernel, Linear | None):
-            raise DataError(f"{owner}: a kernel needs all rows at once, and they come in blocks; "
-                            "leave it out, or solve on a sample of rows and predict the blocks.")
+        if blocks is not None and self.kernel is not None:
+            self.kernel.require_blocks(owner)
 
     # ------------------------------------------------------------ data
 
@@ -83,7 +84,8 @@ class MarginProblem(Formulation):
                         bias=self.bias)
         kernel = self.kernel.centered() if self.center else self.kernel
         kernel = kernel.normalized() if self.normalize else kernel
-        return KernelFeatures(kernel.fit(self.X, owner=owner), owner, self.bias)
+        of_kernel = BlockKernelFeatures if isinstance(self.X, RowBlocks) else KernelFeatures
+        return of_kernel(kernel.fit(self.X, owner=owner), owner, self.bias)
 
     def rough_words(self) -> str:
         # A margin of 1 takes |W| >= 1 / (2 |x|), so that beta/2 |W|^2 >= beta |W| / (4 |x|), and
@@ -183,6 +185,11 @@ class MarginProblem(Formulation):
 
     def decision_function(self, point: Any, X: Samples) -> Floats:
         return np.asarray(self.features.new(X) @ self.weights(point).T)
+
+    def scorer(self, point: Any) -> Callable[[Samples], Floats]:
+        if not isinstance(self.X, RowBlocks):
+            return super().scorer(point)
+        return functools.partial(_new_scores, self.features.without_rows(), self.weights(point))
 
     def embedding(self) -> Floats | None:
         return self.features.X if self.features.sparse else self.features.dense()
@@ -295,6 +302,11 @@ class MarginProblem(Formulation):
 
 
 # ---------------------------------------------------------------- of some rows
+
+
+def _new_scores(features: Features, W: Floats, X: Samples) -> Floats:
+    """Scores of new rows."""
+    return np.asarray(features.new(X) @ W.T)
 
 
 def _tops(part: Features, W: Floats) -> Any:

@@ -16,7 +16,7 @@ from mmcopt.formulations.multiple_kernel_machine import MultipleKernelMachine
 from mmcopt.formulations.several_kernels import PLAIN, SeveralKernels
 from mmcopt.kernels import Gaussian, Kernel, Linear, Polynomial
 from mmcopt.margins import Hinge, MarginLoss
-from mmcopt.types import Samples
+from mmcopt.types import RowBlocks, Samples
 
 
 class MKC(SeveralKernels, CPM3C):
@@ -33,7 +33,6 @@ class MKC(SeveralKernels, CPM3C):
     """
 
     paper = "Zhao et al., MKC, eq. 2.7 and 4.33"
-    takes_blocks = False
     machine, majoriser = MultipleKernelMachine, LinearizedMKC
 
     def __init__(self, X: Samples, n_clusters: int = 2, *,
@@ -43,6 +42,9 @@ class MKC(SeveralKernels, CPM3C):
         beta = self._take_kernels(kernels, C, p)
         super().__init__(X, n_clusters, beta=beta, loss=loss, balance=balance, center=center,
                          normalize=normalize, size_floor=size_floor)
+        if isinstance(self.X, RowBlocks):
+            for kernel in self.kernels:
+                kernel.require_blocks(type(self).__name__)
 
     def _lighter(self) -> str:
         return f"a larger C than {self.C:g}"
@@ -51,7 +53,8 @@ class MKC(SeveralKernels, CPM3C):
         return f"{super()._title()}, {plural(len(self.kernels), 'kernel')}"
 
     def offer(self, kind: type[Any]) -> Any:
-        if kind is KernelMargin and type(self.loss) is Hinge and self.balance_rows is None:
+        if kind is KernelMargin and type(self.loss) is Hinge and self.balance_rows is None \
+                and not isinstance(self.X, RowBlocks):
             # A floor on sizes leaves fewer points, and margins of given labels are never larger.
             return KernelMargin(self.features.parts, self.n_clusters, self.beta, self.p, self.scale,
                                 max(1, self.least))

@@ -19,15 +19,20 @@ from typing import Any
 
 import numpy as np
 
-from mmcopt.capabilities.matrices import Dense, LowRank, Symmetric
+from mmcopt.capabilities.matrices import Dense, Symmetric
+from mmcopt.capabilities.tiled_factor import TiledFactor
+from mmcopt.datasets.scratch import Scratch
 from mmcopt.errors import BackendError, ParameterError
+from mmcopt.kernels.block_features import BlockFeatures, held
+from mmcopt.kernels.features import Features, gram_of
 from mmcopt.linalg import UNIT, row_sum_norm, spd_inverse
 from mmcopt.tolerances import LOST
-from mmcopt.types import Floats
+from mmcopt.types import Floats, Ints
 
 FADED = 1e20  # lam over the mean diagonal of the kernel, from which R is nothing but rounding
 LARGE = 1e6  # the same ratio from which R is K G, since I - lam G would lose the digits of R
 SMALL = 1e-4  # and that below which a factor is made without the squares of its features
+STACKED = 4  # times the number of features: rows that are factorised together
 FEW_DIGITS = 1e-6  # of n: losses below it are summed from B, and not from what R leaves of n
 
 
@@ -54,8 +59,11 @@ class RegressionMatrix(ABC):
         """R + flat J / n."""
 
     @abstractmethod
-    def remains(self, Z: Floats) -> float:
-        """The sum of z'Bz over the columns of Z, to the digits that `rounding` says."""
+    def remains(self, labels: Ints, targets: Floats) -> float:
+        """The sum of z'Bz over the columns z of the targets of all samples, ``targets[labels]``.
+
+        To the digits that `rounding` says.
+        """
 
     def _require(self, mean: float, size: float, error: float, share: float) -> None:
         """Refuse a shift at which nothing is left of B, or of R, but rounding.
@@ -109,7 +117,8 @@ class DenseRegression(RegressionMatrix):
         """B, for losses of so few digits that they cannot be had from R."""
         return self._residual()
 
-    def remains(self, Z: Floats) -> float:
+    def remains(self, labels: Ints, targets: Floats) -> float:
+        Z = targets[labels]
         W, sums = self.matrix, Z.sum(axis=0)
         flat = self.flat - 1.0 if self.centred else self.flat
         value = float(np.sum(Z * Z) + flat * (sums @ sums) / self.n - W.association(Z))
@@ -168,57 +177,121 @@ class DenseRegression(RegressionMatrix):
 
 
 class FactorRegression(RegressionMatrix):
-    """Of a kernel K = Phi Phi' with few features: R = Psi Psi'.
+    """Of a kernel K = Phi Phi' with few features, which may come in blocks: R = Psi Psi'.
 
     ``blur`` is the error of a row of features beyond the rounding of its entries.
     """
 
-    def __init__(self, owner: str, Phi: Floats, blur: float, shift: float,
+    def __init__(self, owner: str, features: BlockFeatures, blur: float, shift: float,
                  named: tuple[str, float], centred: bool, flat: float) -> None:
-        from scipy.linalg import solve_triangular
-
-        n, r = Phi.shape
+        n, r = features.n, features.d
         super().__init__(owner, n, shift, named, centred, flat)
-        self.Phi = Phi
-        square = float(np.sum(Phi * Phi))
+        self.features = features
+        square = float(features.total_of(_square)[0])
         length = np.sqrt(square)
         # |p - Phi w|^2 + shift |w|^2 changes by 2 |p - Phi w| |E| |w| when Phi changes by E.
         error = 2 * ((r + 10) * UNIT * length + np.sqrt(n) * blur)
         share = error / np.sqrt(shift)
-        most = float(np.einsum("ij,ij->i", Phi, Phi).max())
-        self._require(square / n, most, LOST * (error / LOST) ** 2, share)
+        self._require(square / n, features.longest, LOST * (error / LOST) ** 2, share)
         if shift < SMALL * square:
-            tall = np.vstack([Phi, np.sqrt(shift) * np.eye(r)])
-            self.root: Floats = np.asarray(np.linalg.qr(tall, mode="r"))
+            self.root: Floats = self._triangle()
             factor = 4 * length / np.sqrt(shift)
         else:
-            gram = Phi.T @ Phi
-            gram[np.diag_indices(r)] += shift
-            self.root, factor = np.linalg.cholesky(gram).T, square / shift
-        # Not in place: Phi is kept, and shared by problems at other lam.
-        self.Psi = np.asarray(solve_triangular(self.root, Phi.T, trans="T").T)
+            self.root, factor = np.linalg.cholesky(self._shifted()).T, square / shift
         self._rounding = share, n * (r + 8) * UNIT * max(1.0, factor)
+
+    def _triangle(self) -> Floats:
+        """The triangle of the QR factorisation of Phi above shift^1/2 I, some rows at a time."""
+        r = self.features.d
+        above, count = list[Floats](), 0
+        for rows in self.features.each(_phi):
+            if count >= STACKED * r:
+                above, count = [np.asarray(np.linalg.qr(np.vstack(above), mode="r"))], r
+            above.append(rows)
+            count += len(rows)
+        tall = np.vstack([*above, np.sqrt(self.shift) * np.eye(r)])
+        root = np.linalg.qr(tall, mode="r")
+        return np.asarray(root * np.where(np.diagonal(root) < 0.0, -1.0, 1.0)[:, None])
+
+    def _shifted(self) -> Floats:
+        """Phi'Phi + shift I."""
+        gram = np.array(self.features.total_of(gram_of)[0])
+        gram[np.diag_indices(len(gram))] += self.shift
+        return gram
 
     @property
     def rounding(self) -> tuple[float, float]:
         return self._rounding
 
     @functools.cached_property
-    def matrix(self) -> Symmetric:
-        """R + flat J / n as a factor."""
-        if not self.flat:
-            return LowRank(self.Psi)
-        return LowRank(np.hstack([self.Psi, np.full((self.n, 1), np.sqrt(self.flat / self.n))]))
+    def matrix(self) -> TiledFactor:
+        """R + flat J / n as a factor: in a file, where rows come in blocks."""
+        level = float(np.sqrt(self.flat / self.n))
+        rows = self.features.each(_factor_rows, self.root, level)  # Phi is kept, and shared
+        if not self.features.blocked:
+            return TiledFactor(held(np.concatenate(list(rows)), self.owner))
+        shape = self.n, self.features.d + bool(level)
+        return TiledFactor(BlockFeatures.known(Scratch(rows, shape, self.owner), self.owner))
 
-    def remains(self, Z: Floats) -> float:
-        from scipy.linalg import solve_triangular
-
-        if self.centred:
-            Z = Z - Z.mean(axis=0)
+    def remains(self, labels: Ints, targets: Floats) -> float:
+        given = targets, self._mean(labels, targets)
         # Next to the best w the loss is flat, so that an error of w counts squared; one correction
         # makes up for the digits that Psi has lost.
-        w: Any = solve_triangular(self.root, self.Psi.T @ Z)
-        slope = self.Phi.T @ (Z - self.Phi @ w) - self.shift * w
-        w += solve_triangular(self.root, solve_triangular(self.root, slope, trans="T"))
-        rest = Z - self.Phi @ w
-        return float(np.sum(rest * rest) + self.shift * np.sum(w * w))
+        products = self.features.total_of(_products, *given, along=labels)[0]
+        w = self._solved(products)
+        slope = self.features.total_of(_slope, *given, w, along=labels)[0] - self.shift * w
+        w += self._solved(slope)
+        rest = self.features.total_of(_rest, *given, w, along=labels)[0]
+        return float(rest + self.shift * np.sum(w * w))
+
+    def _mean(self, labels: Ints, targets: Floats) -> Floats:
+        """The mean of the targets, which fits of centred features leave out."""
+        if not self.centred:
+            return np.zeros(targets.shape[1])
+        counts = np.bincount(labels, minlength=len(targets))
+        return np.asarray(counts @ targets / self.n)
+
+    def _solved(self, V: Floats) -> Floats:
+        """(Phi'Phi + shift I)^-1 V."""
+        from scipy.linalg import solve_triangular
+
+        return np.asarray(solve_triangular(self.root, solve_triangular(self.root, V, trans="T")))
+
+    def weights(self, labels: Ints, targets: Floats) -> Floats:
+        """The weights of features that fit the targets of labels best."""
+        none = np.zeros(targets.shape[1])
+        products = self.features.total_of(_products, targets, none, along=labels)[0]
+        return np.asarray(np.linalg.solve(self._shifted(), products))
+
+
+# ---------------------------------------------------------------- of some rows
+
+
+def _square(part: Features) -> tuple[Any, ...]:
+    return (float(np.sum(part.X * part.X)),)
+
+
+def _phi(part: Features) -> Floats:
+    return np.asarray(part.X)
+
+
+def _factor_rows(part: Features, root: Floats, level: float) -> Floats:
+    """Rows of Psi, with one more entry where a level is added to all of R."""
+    from scipy.linalg import solve_triangular
+
+    Psi = np.asarray(solve_triangular(root, part.X.T, trans="T").T)
+    return np.hstack([Psi, np.full((part.n, 1), level)]) if level else Psi
+
+
+def _products(part: Features, labels: Ints, targets: Floats, mean: Floats) -> tuple[Any, ...]:
+    return (part.X.T @ (targets[labels] - mean),)
+
+
+def _slope(part: Features, labels: Ints, targets: Floats, mean: Floats,
+           w: Floats) -> tuple[Any, ...]:
+    return (part.X.T @ (targets[labels] - mean - part.X @ w),)
+
+
+def _rest(part: Features, labels: Ints, targets: Floats, mean: Floats,
+          w: Floats) -> tuple[Any, ...]:
+    return (float(np.square(targets[labels] - mean - part.X @ w).sum()),)

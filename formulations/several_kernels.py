@@ -11,9 +11,14 @@ from mmcopt.checks import Rule, real
 from mmcopt.errors import ParameterError
 from mmcopt.formulations.margin_problem import MarginProblem, Row
 from mmcopt.kernels import Gaussian, Kernel, Linear, Polynomial, as_kernel
+from mmcopt.kernels.block_features import (
+    BlockFeatures,
+    BlockKernelFeatures,
+    BlockStackedFeatures,
+)
 from mmcopt.kernels.features import Features, KernelFeatures, StackedFeatures
 from mmcopt.modeling import cached
-from mmcopt.types import Floats
+from mmcopt.types import Floats, RowBlocks
 
 SPARSE = Rule("a list of at least one kernel", lambda v: isinstance(v, Sequence) and len(v) > 0)
 PLAIN = (Linear(), Polynomial(2), Gaussian(width=0.5))
@@ -38,19 +43,21 @@ class SeveralKernels(MarginProblem):
         return 1.0 / self.C
 
     @cached
-    def features(self) -> StackedFeatures:
+    def features(self) -> Any:
         """The features of all kernels side by side."""
-        owner = type(self).__name__
-        parts = []
+        owner, blocked = type(self).__name__, isinstance(self.X, RowBlocks)
+        kinds: Any = (BlockFeatures, BlockKernelFeatures, BlockStackedFeatures) if blocked \
+            else (Features, KernelFeatures, StackedFeatures)
+        (plain, of_kernel, stacked), parts = kinds, []
         for kernel in self.kernels:
             if isinstance(kernel, Linear):
-                parts.append(Features(self.X, center=self.center, normalize=self.normalize,
-                                      owner=owner))
+                parts.append(plain(self.X, center=self.center, normalize=self.normalize,
+                                   owner=owner))
                 continue
             fitted = kernel.centered() if self.center else kernel
             fitted = fitted.normalized() if self.normalize else fitted
-            parts.append(KernelFeatures(fitted.fit(self.X, owner=owner), owner))
-        return StackedFeatures(parts, owner)
+            parts.append(of_kernel(fitted.fit(self.X, owner=owner), owner))
+        return stacked(parts, owner)
 
     def _weighed(self, least: float) -> tuple[str, float, str, str]:
         return "C", self.C, "large", f"most {1.0 / least:.2g}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import difflib
 import functools
@@ -232,9 +233,10 @@ def data_matrix(X: Any, *, owner: str, name: str = "X", sparse: bool = True) -> 
     Unsigned 8-bit and other integer data keep their type (kernels convert them in chunks).
     """
     if isinstance(X, RowBlocks) or is_dask(X):
-        raise DataError(f"{owner}: {name} comes in blocks, on which this does not work; CPM3C "
-                        f"does, and predict. np.asarray({name}) reads all {X.shape[0]} rows, and "
-                        "mmcopt.condensing makes few of many.")
+        raise DataError(f"{owner}: {name} comes in blocks, on which this does not work; problems "
+                        "of margins and of regression do, and predict. "
+                        f"np.asarray({name}) reads all {X.shape[0]} rows, and "
+                        "mmcopt.condensing.micro_cells makes few of many.")
     if is_sparse(X):
         if not sparse:
             raise DataError(f"{owner}: {name} is sparse, which is not supported here; "
@@ -373,8 +375,24 @@ def available_memory() -> int:
         return 4 << 30
 
 
+def fits_in_memory(size: float) -> bool:
+    """Whether the machine has so many bytes free, and some to spare."""
+    return size <= 0.9 * available_memory()
+
+
+def give_back() -> None:
+    """Let the C library give back to the system what was freed, before a large array is made.
+
+    Threads that work on blocks each leave some tens of megabytes.
+    """
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+    except (AttributeError, OSError, TypeError):  # another library than that of GNU
+        return
+
+
 def require_memory(size: float, what: str, way_out: str) -> None:
     """Raise a `ResourceError` when ``size`` bytes are more than the machine has free."""
-    free = available_memory()
-    if size > 0.9 * free:
-        raise ResourceError(f"{what} needs {human(size)}, and {human(free)} are free; {way_out}")
+    if not fits_in_memory(size):
+        raise ResourceError(f"{what} needs {human(size)}, and {human(available_memory())} are "
+                            f"free; {way_out}")

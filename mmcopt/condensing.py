@@ -14,8 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt.checks import data_matrix, integer, known_keywords, read_only
+from mmcopt.datasets.blocks import as_blocks
+from mmcopt.datasets.scratch import Held
 from mmcopt.errors import DataError
-from mmcopt.types import Floats, Ints
+from mmcopt.types import Floats, Ints, RowBlocks, Samples
 
 GRID = 3  # features up to which cells are cubes of a grid
 FINEST = 2.0**50  # cubes along the longest side at most
@@ -50,7 +52,7 @@ class Cells:
 
 
 @known_keywords
-def micro_cells(X: Any, cells: int = 2000, *, seed: int = 0) -> Cells:
+def micro_cells(X: Samples, cells: int = 2000, *, seed: int = 0) -> Cells:
     """Condense the rows of X into about ``cells`` groups whose diameters are as even as possible.
 
     Up to three features the cells are the occupied cubes of a grid, as fine as it can be with at
@@ -60,6 +62,8 @@ def micro_cells(X: Any, cells: int = 2000, *, seed: int = 0) -> Cells:
     rows changes no more than the numbering of cells and the rounding of means. ``seed`` draws the
     sample and landmarks; a grid needs none.
 
+    Rows may come in blocks, of which a few are in memory at a time, beside 8 to 40 bytes a row.
+
     >>> import mmcopt as mm
     >>> X, y = mm.datasets.load("moons:n=100000,noise=.05,seed=0")
     >>> found = micro_cells(X, 500)
@@ -67,19 +71,37 @@ def micro_cells(X: Any, cells: int = 2000, *, seed: int = 0) -> Cells:
     (True, np.float64(100000.0))
     """
     owner = "micro_cells"
-    X = data_matrix(X, owner=owner, sparse=False)
     integer(1).check(owner, "cells", cells)
     integer(0).check(owner, "seed", seed)
-    keys = _grid(X, int(cells)) if X.shape[1] <= GRID else _landmarks(X, int(cells), int(seed))
+    rows = as_blocks(X, owner)
+    if rows is None:
+        rows = Held(data_matrix(X, owner=owner, sparse=False))
+    ends = list(rows.each(_range, owner))
+    low, high = (np.array(found) for found in zip(*(end[:2] for end in ends), strict=True))
+    keys = _grid(rows, low.min(axis=0), high.max(axis=0), int(cells)) \
+        if rows.shape[1] <= GRID else _landmarks(rows, int(cells), int(seed))
     cell_of = _numbered(keys)
     counts = np.bincount(cell_of).astype(np.float64)
-    centres = np.empty((len(counts), X.shape[1]))
-    for q in range(X.shape[1]):
-        origin = float(X[0, q])  # sums of differences keep their digits
-        column = X[:, q].astype(np.float64)
-        column -= origin
-        centres[:, q] = np.bincount(cell_of, weights=column) / counts + origin
+    origin = ends[0][2]  # sums of differences keep their digits
+    sums = sum(rows.each(_cell_sums, origin, len(counts), along=cell_of))
+    centres = sums / counts[:, None] + origin
     return Cells(read_only(centres), read_only(counts), read_only(cell_of))
+
+
+def _range(X: Any, owner: str) -> tuple[Floats, Floats, Floats]:
+    """The least and the largest of each column of some rows, which are checked, and the first."""
+    X = data_matrix(X, owner=owner, sparse=False)
+    return tuple(ends.astype(np.float64) for ends in (X.min(axis=0), X.max(axis=0), X[0]))
+
+
+def _cell_sums(X: Any, cell_of: Ints, origin: Floats, m: int) -> Floats:
+    """The sums of some rows in each of m cells, about an origin."""
+    out = np.empty((m, X.shape[1]))
+    for q in range(X.shape[1]):
+        column = X[:, q].astype(np.float64)
+        column -= origin[q]
+        out[:, q] = np.bincount(cell_of, weights=column, minlength=m)
+    return out
 
 
 def _numbered(keys: Ints) -> Ints:
@@ -95,9 +117,8 @@ def _numbered(keys: Ints) -> Ints:
 # ---------------------------------------------------------------- grid
 
 
-def _grid(X: Floats, cells: int) -> Ints:
+def _grid(X: RowBlocks, low: Floats, high: Floats, cells: int) -> Ints:
     """Cube of each row, in the finest grid found with no more than ``cells`` cubes in use."""
-    low, high = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
     extent = float((high - low).max())
     if extent == 0.0 or cells == 1:
         return np.zeros(len(X), dtype=np.int64)
@@ -106,7 +127,7 @@ def _grid(X: Floats, cells: int) -> Ints:
     side = min(max(extent / cells ** (1.0 / X.shape[1]), fine), coarse)
     best = np.zeros(len(X), dtype=np.int64)
     for _ in range(TRIES):
-        keys = _cubes(X, low, high, side)
+        keys = np.concatenate(list(X.each(_cubes, low, high, side)))
         used = _used(keys)
         if used <= cells:
             best, coarse = keys, side
@@ -123,7 +144,7 @@ def _grid(X: Floats, cells: int) -> Ints:
     return best
 
 
-def _cubes(X: Floats, low: Floats, high: Floats, side: float) -> Ints:
+def _cubes(X: Any, low: Floats, high: Floats, side: float) -> Ints:
     """Key of the cube of each row; rows are converted to float64 in blocks."""
     shape = np.floor((high - low) / side).astype(np.int64) + 1
     small = math.prod(shape.tolist()) <= TABLE
@@ -164,31 +185,54 @@ def _used(keys: Ints) -> int:
 # ---------------------------------------------------------------- landmarks
 
 
-def _landmarks(X: Floats, cells: int, seed: int) -> Ints:
+def _landmarks(X: RowBlocks, cells: int, seed: int) -> Ints:
     """Number of the nearest landmark of each row; equal rows have the same one."""
-    marks = _hashes(X, seed)
-    marks, first, same = np.unique(marks, return_index=True, return_inverse=True)
+    marks = np.concatenate(list(X.each(_hashes, seed)))
+    _, first, same = np.unique(marks, return_index=True, return_inverse=True)
     same = same.reshape(-1)
     if len(first) <= cells:
         return same.astype(np.int64, copy=False)
-    work = np.float32 if X.dtype.itemsize <= 4 else np.float64
     size = min(max(SAMPLE[0] * cells, CHOICE // X.shape[1]), SAMPLE[1] * cells)
-    drawn = X[first[:size]]  # hashes are as good as random
+    drawn = _of_rows(X, first[:size], _as_they_are)  # hashes are as good as random
+    work = np.float32 if drawn.dtype.itemsize <= 4 else np.float64
     middle = drawn.mean(axis=0, dtype=np.float64)
     sample = (drawn - middle).astype(work)
     chosen = sample[_spread_out(sample, cells, seed)]
-    nearest = np.empty(len(first), dtype=np.int64)
+    return np.asarray(_of_rows(X, first, _nearest, middle, chosen)[same])
+
+
+def _of_rows(X: RowBlocks, index: Ints, work: Any, *args: Any) -> Any:
+    """What comes of some rows, in the order of their numbers: ``work(rows, *args)``."""
+    wanted = np.zeros(len(X), dtype=bool)
+    wanted[index] = True
+    found = np.concatenate(list(X.each(_wanted, work, args, along=wanted)))
+    out = np.empty_like(found)
+    out[np.argsort(index)] = found
+    return out
+
+
+def _wanted(X: Any, wanted: Any, work: Any, args: Any) -> Any:
+    return work(X[wanted], *args)
+
+
+def _as_they_are(X: Any) -> Any:
+    return X
+
+
+def _nearest(X: Any, middle: Floats, chosen: Floats) -> Ints:
+    """Number of the nearest of the chosen rows of each row, both about a middle."""
+    nearest = np.empty(len(X), dtype=np.int64)
     half = 0.5 * np.einsum("ij,ij->i", chosen, chosen)
-    step = max(1, ENTRIES // max(cells, X.shape[1]))
-    for s in range(0, len(first), step):
-        part = (X[first[s:s + step]] - middle).astype(work)
+    step = max(1, ENTRIES // max(chosen.shape))
+    for s in range(0, len(X), step):
+        part = (X[s:s + step] - middle).astype(chosen.dtype)
         product = part @ chosen.T
         product -= half
         nearest[s:s + step] = np.argmax(product, axis=1)
-    return nearest[same]
+    return nearest
 
 
-def _hashes(X: Floats, seed: int) -> NDArray[np.uint64]:
+def _hashes(X: Any, seed: int) -> NDArray[np.uint64]:
     """64 bits for each row, which depend on its values alone: the same for equal rows."""
     start = np.array([seed], dtype=np.uint64)
     _mix(start, np.array([ODD]))

@@ -29,10 +29,12 @@ class RowBlocks(ABC):
     starts: tuple[int, ...]  # the first row of each block, and behind them all the number of rows
 
     @abstractmethod
-    def each(self, work: Callable[..., Any], *args: Any, along: Any = None) -> Iterator[Any]:
+    def each(self, work: Callable[..., Any], *args: Any, along: Any = None,
+             at_once: int | None = None) -> Iterator[Any]:
         """Give ``work(rows, *args)`` of every block in turn, done where its rows are.
 
         ``along`` is an array with an entry for each row, of which a block's come first of its args.
+        Where answers are as long as the rows, ``at_once`` says of how many blocks they may wait.
         """
 
     @property

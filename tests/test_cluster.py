@@ -13,10 +13,10 @@ import mmcopt as mm
 from mmcopt.cli import main
 from mmcopt.datasets import blocks
 from mmcopt.errors import BackendError, MMCWarning
-from mmcopt.formulations import CPM3C, LeastSquares
+from mmcopt.formulations import CPM3C, KernelKMeans, LeastSquares
 from mmcopt.kernels import Gaussian
 from mmcopt.modeling.result import Status
-from mmcopt.solvers import CuttingPlane, Tabu
+from mmcopt.solvers import CuttingPlane, Hartigan, StochasticDescent, Tabu
 
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
@@ -118,6 +118,21 @@ def test_rows_stay_on_the_cluster_and_a_killed_worker_changes_nothing(cluster, c
                           if steps.append(row) is None and len(steps) == 2 else None, **options)
         assert (result.labels == alone.labels).all() and len(steps) == len(alone.history) > 2
         assert result.objective == pytest.approx(alone.objective, rel=1e-12) and result.verify()
+
+
+@pytest.mark.parametrize("family", [LeastSquares, KernelKMeans, CPM3C])
+def test_features_are_made_and_rows_predicted_on_the_cluster(client, rows, family):
+    """What is sent holds no rows: a kernel with its landmarks, or a mean and a scale."""
+    held, spread = (problem.X for problem in rows)
+    kernel = {"kernel": Gaussian(width=0.5).nystroem(20)}
+    solver = {LeastSquares: StochasticDescent(), KernelKMeans: Hartigan(), CPM3C: CuttingPlane()}
+    with client.as_current():
+        a, b = (mm.solve(family(X, 3, **kernel), solver[family], seed=1, max_iter=6)
+                for X in (held, spread))
+        assert (a.labels == b.labels).all() and b.verify()
+        scorer = b.formulation.scorer(b.point)
+        assert len(distributed.protocol.pickle.dumps(scorer)) < held.nbytes / 4
+        assert (b.predict(spread) == a.predict(held)).all()
 
 
 @pytest.mark.slow

@@ -58,17 +58,17 @@ class Eigenvalue(Relaxation):
 
     @classmethod
     def memory(cls, problem: Any) -> float:
-        factor = problem.offer(LabelQuadratic).matrix.factor()
-        n = problem.offer(LabelQuadratic).n
-        return 8.0 * (3 * n * n if factor is None else 2 * factor.size)
+        lq = problem.offer(LabelQuadratic)
+        n, rank = lq.n, lq.matrix.rank
+        return 8.0 * (3 * n * n if rank is None else 2 * n * rank)
 
     @classmethod
     def seconds(cls, problem: Any) -> float:
         lq = problem.offer(LabelQuadratic)
-        factor = lq.matrix.factor()
-        if factor is None:  # about 28 products or eigenvalues, and a Cholesky factorisation
+        rank = lq.matrix.rank
+        if rank is None:  # about 28 products or eigenvalues, and a Cholesky factorisation
             return max(0.01, 2e-10 * lq.n**3 + 2e-7 * lq.n**2)
-        return max(0.01, 1e-10 * factor.size * factor.shape[1])
+        return max(0.01, 1e-10 * lq.n * rank**2)
 
     # ------------------------------------------------------------ arrays
 

@@ -18,6 +18,7 @@ from mmcopt.bounds import enumeration
 from mmcopt.bounds.decision_tree import tree_bound
 from mmcopt.bounds.ratio_spectrum import ratio_eig_bound
 from mmcopt.capabilities import Bounded, LabelProblem, LabelQuadratic, LabelRatio
+from mmcopt.capabilities.matrices import LowRank
 from mmcopt.checks import encode_labels
 from mmcopt.constraints import square_sums
 from mmcopt.errors import MMCWarning
@@ -76,9 +77,10 @@ def eig_bound(f: Any, duals: dict[str, Any]) -> float:
 def _scaled(lq: LabelQuadratic, t: float) -> Any:
     """D^-1/2 (W - t ww') D^-1/2, or, for W = Psi Psi', a smaller matrix of the same lambda_max."""
     root = np.sqrt(lq.weights.astype(np.float64))
-    Psi = lq.matrix.factor()
-    if Psi is not None:
-        scaled = np.asarray(Psi / root[:, None] if (root != 1).any() else Psi, dtype=np.float64)
+    if isinstance(lq.matrix, LowRank):
+        if (root == 1).all():
+            return lq.matrix.gram()
+        scaled = np.asarray(lq.matrix.factor() / root[:, None], dtype=np.float64)
         return scaled.T @ scaled
     W = lq.matrix.dense()
     if (root == 1).all() and t == 0.0:
@@ -210,9 +212,9 @@ def bound_seconds(f: Any) -> float:
     lq = f.offer(LabelProblem) if f.offer(Bounded) is None else None
     if lq is None or (lq.n > EIG_DENSE and lq.matrix.is_dense):
         return 0.0
-    Psi = lq.matrix.factor()
-    if Psi is not None:
-        return float(2.0 * Psi.shape[1] ** 2 * (lq.n + Psi.shape[1])) / RATE
+    rank = lq.matrix.rank
+    if rank is not None:
+        return float(2.0 * rank**2 * (lq.n + rank)) / RATE
     return (2.0 * lq.n**3 + 1000.0 * lq.n**2) / RATE
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mmcopt.capabilities import LabelRatio
+from mmcopt.capabilities.matrices import LowRank
 from mmcopt.linalg import UNIT, proved_psd_shift, rump_margin
 from mmcopt.types import Floats
 
@@ -36,11 +37,9 @@ def _deflated(ratio: LabelRatio, total: float) -> tuple[Floats, float]:
     """
     root = np.sqrt(ratio.volumes)
     u, n = root / np.sqrt(total), ratio.n
-    Psi = ratio.matrix.factor()
-    if Psi is not None:
-        F = np.asarray(Psi / root[:, None], dtype=np.float64)
-        F -= np.outer(u, u @ F)
-        return F.T @ F, (n + 32) * UNIT * float(np.sum(F * F))
+    if isinstance(ratio.matrix, LowRank):
+        A = ratio.matrix.gram_across(root, u)
+        return A, (n + 32) * UNIT * float((ratio.matrix.diagonal() / root**2).sum())
     E = ratio.matrix.dense() / np.outer(root, root)
     size = float(np.linalg.norm(E))
     Eu = E @ u

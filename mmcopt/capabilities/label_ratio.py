@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
 from mmcopt.capabilities.label_problem import LabelProblem
+from mmcopt.capabilities.matrices import LowRank
 from mmcopt.errors import ParameterError
 from mmcopt.types import Floats, Ints
 
@@ -53,7 +54,7 @@ class LabelRatio(LabelProblem):
         of D^-1 |W|, the largest sum of one of its rows.
         """
         if "mass" not in self._memo:
-            if self.matrix.factor() is not None:
+            if not self.matrix.is_dense:
                 size = float((self.matrix.diagonal() / self.volumes).sum())
             else:
                 W = self.matrix.dense()
@@ -82,13 +83,13 @@ class LabelRatio(LabelProblem):
         for which all of W is at hand up to a larger size.
         """
         most = RULED_FROM if self.ruled else ROWS_FROM
-        return self.matrix.factor() is not None and self.n > most
+        return not self.matrix.is_dense and self.n > most
 
     @property
     def means(self) -> tuple[Floats, Floats]:
         """The vectors that nodes stand for, rows of Psi by volume, and their squared lengths."""
         if "means" not in self._memo:
-            X = np.array(self.matrix.factor() / self.volumes[:, None], dtype=np.float64, order="C")
+            X = cast(LowRank, self.matrix).rows_over(self.volumes)
             self._memo["means"] = X, np.einsum("ij,ij->i", X, X)
         return self._memo["means"]
 

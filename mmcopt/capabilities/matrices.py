@@ -39,9 +39,14 @@ class Symmetric(ABC):
         return None
 
     @property
+    def rank(self) -> int | None:
+        """How many columns the factor has, where there is one."""
+        return None
+
+    @property
     def is_dense(self) -> bool:
         """Whether all n x n entries are held, or will be."""
-        return self.factor() is None
+        return self.rank is None
 
     def column(self, j: int) -> Floats:
         """Column j."""
@@ -186,8 +191,27 @@ class LowRank(Symmetric):
         self._spectrum: tuple[Floats, Floats] | None = None
         self.n = Psi.shape[0]
 
+    @property
+    def rank(self) -> int:
+        return int(self.factor().shape[1])
+
     def factor(self) -> Floats:
         return next(iter(self._Psi.values()))  # as it was given
+
+    def rows_over(self, volumes: Floats) -> Floats:
+        """The rows of Psi, each divided by a number, as floats."""
+        return np.array(self.factor() / volumes[:, None], dtype=np.float64, order="C")
+
+    def gram_across(self, root: Floats, u: Floats) -> Floats:
+        """F'(I - uu')F of the rows of Psi over ``root``, for a vector u of length 1."""
+        F = self.rows_over(root)
+        F -= np.outer(u, u @ F)
+        return np.asarray(F.T @ F)
+
+    def gram(self) -> Floats:
+        """Psi'Psi."""
+        Psi = np.asarray(self.factor(), dtype=np.float64)
+        return np.asarray(Psi.T @ Psi)
 
     def factor_as(self, dtype: Any) -> Floats:
         """The factor in another precision; the copy is kept."""
@@ -199,8 +223,7 @@ class LowRank(Symmetric):
     def spectrum(self) -> tuple[Floats, Floats]:
         """Eigenvalues of W that are not zero, falling, and V with Psi V = U sqrt(eigenvalues)."""
         if self._spectrum is None:
-            Psi = self.factor()
-            w, V = np.linalg.eigh((Psi.T @ Psi).astype(np.float64))
+            w, V = np.linalg.eigh(self.gram())
             self._spectrum = np.maximum(w[::-1], 0.0), V[:, ::-1]
         return self._spectrum
 

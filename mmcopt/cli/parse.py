@@ -20,8 +20,10 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "linear": kernels.Linear, "polynomial": kernels.Polynomial, "gaussian": kernels.Gaussian,
     "laplacian": kernels.Laplacian, "cosine": kernels.Cosine, "neighbors": kernels.Neighbors,
     "precomputed": kernels.Precomputed}
-METHODS = {"nystroem": ("rank", "seed"), "pca": ("share", "rank"),
-           "cholesky": ("share", "rank"), "centered": (), "normalized": (), "unit": ()}
+METHODS = {"nystroem": ("rank", "seed"), "random_features": ("rank", "seed"),
+           "pca": ("share", "rank"), "cholesky": ("share", "rank"), "centered": (),
+           "normalized": (), "unit": ()}
+RANKED = {"nystroem": "linear.nystroem:300", "random_features": "gaussian.random_features:300"}
 WORDS = ("weights",)  # parameters that are no numbers
 POSITIONAL = {"polynomial": ("degree", "coef0"), "neighbors": ("n_neighbors",)}
 LOSSES = {re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower(): cls
@@ -113,8 +115,8 @@ class _Reader:
         allowed = METHODS[name.lower()]
         given = self.arguments(allowed)
         self.check(name, given, list(allowed))
-        if name.lower() == "nystroem" and "rank" not in given:
-            raise self.error("nystroem needs a rank, as in linear.nystroem:300")
+        if name.lower() in RANKED and "rank" not in given:
+            raise self.error(f"{name.lower()} needs a rank, as in {RANKED[name.lower()]}")
         return getattr(inner, name.lower())(**given)
 
     def check(self, name: str, given: dict[str, Any], allowed: list[str]) -> None:

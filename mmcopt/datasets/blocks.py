@@ -6,17 +6,21 @@ by its blocks. What says where a block is can be sent to other processes; the ro
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import functools
 import hashlib
 import io
 import itertools
 import mmap
+import os
 import pathlib
+import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.lib import format as npy
@@ -40,6 +44,10 @@ from mmcopt.errors import BackendError, DataError, MMCWarning
 from mmcopt.types import Path, RowBlocks
 
 BYTES = 16e6  # of a block, as floats, where no chunk is asked for
+LETS_GO = "keeps_nothing"  # says of a function that what it gives holds no views of its rows
+KEPT = 2  # blocks of that length for which a thread keeps room
+TASKS = 4  # of a pass, for each thread of a cluster
+STRIPS = 1024  # rows that kernels work on at a time
 ENDINGS = (".npy", ".csv", ".tsv", ".libsvm", ".svm", ".parquet")
 WAY_OUT = "save rows as .npy: numpy.save(path, X)"
 
@@ -95,7 +103,7 @@ def as_blocks(X: Any, owner: str) -> RowBlocks | None:
     if not whole or X.filename is None:
         return None
     n, d = X.shape
-    return FileBlocks(_cut(str(X.filename), X.dtype.str, X.offset, n, d, None))
+    return FileBlocks(raw_pieces(str(X.filename), X.dtype.str, X.offset, n, d, None))
 
 
 # ---------------------------------------------------------------- pieces of files
@@ -130,14 +138,25 @@ class RawPiece:
 
     def read(self) -> Any:
         """The rows."""
-        count = self.rows * self.columns
+        return self.read_into(np.empty(self.size, np.uint8))
+
+    @property
+    def size(self) -> int:
+        """How many bytes they take."""
+        return self.rows * self.columns * np.dtype(self.dtype).itemsize
+
+    def read_into(self, buffer: Any) -> Any:
+        """The rows, as a view of bytes that they are written over."""
+        room = buffer[:self.size]
         try:
-            found = np.fromfile(self.path, np.dtype(self.dtype), count, offset=self.offset)
+            with open(self.path, "rb") as file:
+                file.seek(self.offset)
+                count = file.readinto(room.data)
         except OSError as e:
             raise DataError(f"{self.path}: cannot be read ({e.strerror or e}).") from e
-        if found.size < count:
+        if count < self.size:
             raise DataError(f"{self.path}: the file has become shorter since it was opened.")
-        return found.reshape(self.rows, self.columns)
+        return room.view(self.dtype).reshape(self.rows, self.columns)
 
 
 @dataclass(frozen=True)
@@ -272,18 +291,21 @@ def _of_npy(path: pathlib.Path, chunk: int | None) -> list[RawPiece]:
                         "numpy.ascontiguousarray(X).")
     if min(shape) < 0 or offset + shape[0] * shape[1] * dtype.itemsize > path.stat().st_size:
         raise DataError(f"{path}: the file is shorter than its shape {shape} needs.")
-    return _cut(str(path), dtype.str, offset, *shape, chunk)
+    return raw_pieces(str(path), dtype.str, offset, *shape, chunk)
 
 
-def _cut(path: str, dtype: str, offset: int, n: int, d: int, chunk: int | None) -> list[RawPiece]:
+def raw_pieces(path: str, dtype: str, offset: int, n: int, d: int,
+               chunk: int | None) -> list[RawPiece]:
+    """The pieces of rows that lie in a file one after another."""
     step, width = chunk or _rows_of(d), np.dtype(dtype).itemsize * d
     return [RawPiece(path, dtype, offset + i * width, min(step, n - i), d)
             for i in range(0, n, step)]
 
 
 def _rows_of(d: int) -> int:
-    """Rows of a block, where no other number is asked for."""
-    return max(1, int(BYTES / (8 * max(1, d))))
+    """Rows of a block, where no other number is asked for; many are a multiple of `STRIPS`."""
+    rows = max(1, int(BYTES / (8 * max(1, d))))
+    return rows - rows % STRIPS if rows > STRIPS else rows
 
 
 def _lines(path: pathlib.Path, skip: int, step: int) -> Iterator[tuple[int, int, int]]:
@@ -411,7 +433,7 @@ def _of_parquet(path: pathlib.Path) -> list[ParquetPiece]:
 # ---------------------------------------------------------------- where rows are
 
 
-def _hash(rows: Any) -> bytes:
+def block_hash(rows: Any) -> bytes:
     """The hash of a block: of its numbers, and of their type and shape."""
     parts = (rows.data, rows.indices, rows.indptr) if is_sparse(rows) else (rows,)
     digest = hashlib.sha256(f"{rows.dtype.str}{rows.shape}".encode())
@@ -424,6 +446,44 @@ def _starts(counts: Sequence[int]) -> tuple[int, ...]:
     return tuple(map(int, itertools.accumulate(counts, initial=0)))
 
 
+def keeps_nothing(work: W) -> W:
+    """Say that what work gives holds no views of its rows, so that others may take their place.
+
+    Memory that is new costs more than the sums: in workers of Dask, which give all of it back at
+    once, three times as much.
+    """
+    setattr(work, LETS_GO, True)
+    return work
+
+
+_NONE = np.empty(0, np.uint8)
+W = TypeVar("W", bound=Callable[..., Any])
+
+
+_kept = threading.local()
+
+
+def _room(size: int) -> Any:
+    """So many bytes, where blocks lie one after another; those of a few blocks are kept."""
+    if size > KEPT * BYTES:
+        return np.empty(size, np.uint8)
+    if getattr(_kept, "room", _NONE).size < size:
+        _kept.room = np.empty(size, np.uint8)
+    return _kept.room
+
+
+def _in_turn(pieces: Sequence[Piece], work: Callable[..., Any], args: Any,
+             along: Any) -> Iterator[Any]:
+    """What comes of each of some pieces, one of which is in memory at a time."""
+    ends = _starts([piece.rows for piece in pieces])
+    sizes = [piece.size for piece in pieces if isinstance(piece, RawPiece)]
+    buffer = _room(max(sizes, default=0)) if getattr(work, LETS_GO, False) else None
+    for piece, (a, b) in zip(pieces, itertools.pairwise(ends), strict=True):
+        rows = piece.read() if buffer is None or not isinstance(piece, RawPiece) \
+            else piece.read_into(buffer)
+        yield work(rows, *(() if along is None else (along[a:b],)), *args)
+
+
 class FileBlocks(RowBlocks):
     """Blocks of files, read one at a time in this process."""
 
@@ -432,15 +492,14 @@ class FileBlocks(RowBlocks):
         self.starts = _starts([piece.rows for piece in pieces])
         self.shape = (self.starts[-1], pieces[0].columns)
 
-    def each(self, work: Callable[..., Any], *args: Any, along: Any = None) -> Iterator[Any]:
-        for piece, (a, b) in zip(self.pieces, itertools.pairwise(self.starts), strict=True):
-            own = () if along is None else (along[a:b],)
-            yield work(piece.read(), *own, *args)
+    def each(self, work: Callable[..., Any], *args: Any, along: Any = None,
+             at_once: int | None = None) -> Iterator[Any]:
+        return _in_turn(self.pieces, work, args, along)
 
     @functools.cached_property
     def fingerprint(self) -> str:
         """The sha256 of those of the blocks."""
-        return hashlib.sha256(b"".join(self.each(_hash))).hexdigest()
+        return hashlib.sha256(b"".join(self.each(block_hash))).hexdigest()
 
     def to_dask(self) -> Any:
         """An array of Dask whose blocks are read by the workers, who must find the files."""
@@ -450,48 +509,91 @@ class FileBlocks(RowBlocks):
         except ImportError as e:
             raise BackendError("to_dask: pip install 'mmcopt[cluster]'.") from e
         read = delayed(_read, pure=True)
-        return array.concatenate([
+        made = array.concatenate([
             array.from_delayed(read(piece), (piece.rows, piece.columns), dtype=np.float64)
             for piece in self.pieces])
+        _MADE[made.name] = len(made.dask), self.pieces
+        return made
 
 
 def _read(piece: Piece) -> Any:
     return piece.read()
 
 
+# Of arrays that `FileBlocks.to_dask` made, by name: how many tasks they are, and the pieces.
+_MADE: dict[str, tuple[int, tuple[Piece, ...]]] = {}
+
+
+def _pieces_behind(array: Any) -> tuple[Piece, ...]:
+    """The pieces of files that an array is made of; none where it is held, or made otherwise."""
+    count, pieces = _MADE.get(array.name, (0, ()))
+    return pieces if count == len(array.dask) else ()  # what is held has fewer tasks
+
+
 class DaskBlocks(RowBlocks):
-    """Blocks of an array of Dask: they are worked on where they are."""
+    """Blocks of an array of Dask: they are worked on where they are.
+
+    A task costs milliseconds. So where blocks are read from files, a task takes many in turn.
+    """
 
     def __init__(self, array: Any, owner: str) -> None:
         if array.ndim != 2 or any(c != c for c in array.chunks[0]):
             raise DataError(f"{owner}: X must be a 2-D array of Dask with known chunks; got shape "
                             f"{array.shape}; X.compute_chunk_sizes() finds them.")
         self.array = array if array.numblocks[1] == 1 else array.rechunk({1: -1})
+        self.pieces = _pieces_behind(array)
         self.starts = _starts(self.array.chunks[0])
         self.shape = (int(array.shape[0]), int(array.shape[1]))
 
-    def each(self, work: Callable[..., Any], *args: Any, along: Any = None) -> Iterator[Any]:
+    def each(self, work: Callable[..., Any], *args: Any, along: Any = None,
+             at_once: int | None = None) -> Iterator[Any]:
         from dask.base import compute
-        from dask.delayed import delayed
 
-        call, shared = delayed(_called, pure=False), delayed(args, pure=False)
-        cuts = itertools.pairwise(self.starts)
-        tasks = [call(block, work, shared, None if along is None else along[a:b])
-                 for block, (a, b) in zip(self.array.to_delayed().ravel(), cuts, strict=True)]
         try:
-            yield from compute(*tasks)
+            tasks = self._tasks(work, args, along, bool(self.pieces) and at_once is None)
+            step = at_once or len(tasks)
+            for start in range(0, len(tasks), step):
+                for answers in compute(*tasks[start:start + step]):
+                    yield from answers
         except Exception as e:
             if type(e).__module__.partition(".")[0] not in ("distributed", "asyncio", "concurrent"):
                 raise
             raise BackendError("the cluster that holds the rows has failed "
                                f"({type(e).__name__}: {' '.join(str(e).split())[:200]}).") from e
 
+    def _tasks(self, work: Callable[..., Any], args: Any, along: Any, together: bool) -> list[Any]:
+        """What is to be done, a block a task or many ``together``, in the order of the rows."""
+        from dask.delayed import delayed
+
+        call = delayed(_read_in_turn if together else _called, pure=False)
+        shared, count = delayed(args, pure=False), len(self.starts) - 1
+        size = -(-count // (TASKS * _hands())) if together else 1
+        sources = [self.pieces[i:i + size] for i in range(0, count, size)] if together \
+            else self.array.to_delayed().ravel()
+        ends = [*self.starts[:-1:size], self.starts[-1]]
+        return [call(source, work, shared, None if along is None else along[a:b])
+                for source, (a, b) in zip(sources, itertools.pairwise(ends), strict=True)]
+
     @functools.cached_property
     def fingerprint(self) -> str:
         """The sha256 of those of the blocks."""
-        return hashlib.sha256(b"".join(self.each(_hash))).hexdigest()
+        return hashlib.sha256(b"".join(self.each(block_hash))).hexdigest()
 
 
-def _called(block: Any, work: Callable[..., Any], args: Any, own: Any) -> Any:
-    return work(block, *(() if own is None else (own,)), *args)
+def _hands() -> int:
+    """How many threads work: those of the cluster, where there is one, or of this machine."""
+    distributed = sys.modules.get("distributed")
+    if distributed is not None:
+        with contextlib.suppress(ValueError, OSError):  # there is none, or it is gone
+            return max(1, sum(distributed.default_client().nthreads().values()))
+    return os.cpu_count() or 1
+
+
+def _called(block: Any, work: Callable[..., Any], args: Any, own: Any) -> list[Any]:
+    return [work(block, *(() if own is None else (own,)), *args)]
+
+
+def _read_in_turn(pieces: Sequence[Piece], work: Callable[..., Any], args: Any,
+                  own: Any) -> list[Any]:
+    return list(_in_turn(pieces, work, args, own))
 

@@ -29,6 +29,7 @@ from mmcopt.kernels.descriptions import (
     Precomputed,
     Principal,
     Product,
+    RandomFeatures,
     Scaled,
     Sum,
     Unit,
@@ -39,5 +40,5 @@ from mmcopt.kernels.fitted import FittedKernel
 __all__ = [
     "Centered", "Columns", "Cosine", "FittedKernel", "Gaussian", "Kernel", "Laplacian", "Linear",
     "Neighbors", "Normalized", "Nystroem", "Pivoted", "Polynomial", "Precomputed", "Principal",
-    "Product", "Scaled", "Sum", "Unit", "as_kernel",
+    "Product", "RandomFeatures", "Scaled", "Sum", "Unit", "as_kernel",
 ]

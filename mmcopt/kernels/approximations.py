@@ -7,18 +7,20 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt import checks
 from mmcopt.errors import DataError, ParameterError
 from mmcopt.kernels.data import Data, squares
 from mmcopt.kernels.descriptions import (
     Columns,
+    Gaussian,
     Nystroem,
     Pivoted,
     Principal,
+    RandomFeatures,
     Unit,
     fits,
     fitted,
 )
+from mmcopt.kernels.features import gram_of
 from mmcopt.kernels.fitted import FittedKernel
 from mmcopt.linalg import EQUAL, UNIT, roots
 
@@ -37,12 +39,36 @@ class _Landmarks(FittedKernel):
                                  f"of X; got {kernel.rank}.")
         draw = np.random.default_rng(kernel.seed).choice(data.n, kernel.rank, replace=False)
         self._R = np.sort(draw)
-        K = self._parts[0]._rows(data.X[self._R], self._R)
+        K = self._parts[0]._rows(data.take(self._R), self._R)
         tiny = len(K) * np.finfo(float).eps
         self._root = roots((K + K.T) / 2, lambda w: w > max(w[-1], 0.0) * tiny)[1]
 
+    def _width(self) -> int:
+        return int(self._root.shape[1])
+
     def _map(self, A: Any) -> Any:
         return self._parts[0]._rows(A, self._R) @ self._root
+
+
+@fits(RandomFeatures)
+class _Waves(FittedKernel):
+    """The features cos(w'x) and sin(w'x) for w drawn from the spectrum of the kernel."""
+
+    def __init__(self, kernel: Any, data: Data) -> None:
+        super().__init__(kernel, data)
+        self.psd = self.explicit = True
+        rng, shape = np.random.default_rng(kernel.seed), (data.d, kernel.rank // 2)
+        rate = cast(Any, self._parts[0])._gamma
+        self._w = np.sqrt(2.0 * rate) * rng.standard_normal(shape) \
+            if isinstance(kernel.inner, Gaussian) else rate * rng.standard_cauchy(shape)
+
+    def _width(self) -> int:
+        return 2 * self._w.shape[1]
+
+    def _map(self, A: Any) -> Any:
+        angles = np.asarray(A.astype(np.float64) - self._data.mean) @ self._w \
+            if not self._data.sparse else np.asarray(A.astype(np.float64) @ self._w)
+        return np.hstack([np.cos(angles), np.sin(angles)]) / np.sqrt(self._w.shape[1])
 
 
 @fits(Principal)
@@ -68,11 +94,14 @@ class _Directions(FittedKernel):
             return slice(len(w) - min(r, kernel.rank or r), None)
 
         if self._of_features:
-            Phi = cast(Array, self._parts[0].features())
-            root = roots(Phi.T @ Phi, leading)[0][:, ::-1]
+            gram = self._parts[0].in_parts().total_of(gram_of)[0]
+            root = roots(gram, leading)[0][:, ::-1]
             self._root = root / np.linalg.norm(root, axis=0)
         else:
             self._root = roots(self._parts[0].matrix(), leading)[1][:, ::-1]
+
+    def _width(self) -> int:
+        return int(self._root.shape[1])
 
     def _features(self) -> Array:
         if self._of_features:
@@ -112,6 +141,9 @@ class _Pivots(FittedKernel):
             pivots.append(j)
         self._R = np.array(pivots)
         self._root = np.linalg.inv(L[self._R, :len(pivots)]).T
+
+    def _width(self) -> int:
+        return int(self._root.shape[1])
 
     def _map(self, A: Any) -> Any:
         return self._parts[0]._rows(A, self._R) @ self._root
@@ -182,9 +214,7 @@ class _View(FittedKernel):
             raise DataError(f"{data.owner}: on() names column {most}, and X has {data.d}: 0 to "
                             f"{data.d - 1}.")
         self._columns = list(kernel.columns)
-        seen = data.X[:, self._columns]
-        part = Data(seen if checks.is_sparse(seen) else checks.read_only(seen), data.owner)
-        return [fitted(kernel.inner, part)]
+        return [fitted(kernel.inner, data.on(self._columns))]
 
     def _accept(self, A: Any) -> Any:
         self._parts[0]._accept(A[:, self._columns])

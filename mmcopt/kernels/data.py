@@ -10,17 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt import checks
+from mmcopt.datasets.blocks import STRIPS
 from mmcopt.errors import DataError
+from mmcopt.kernels.block_features import held, row_sum
 
 Array = NDArray[np.float64]
-_BLOCK, STRIP = 1024, 16  # rows worked on at a time, in memory and in the cache
+_BLOCK, FEW, STRIP = STRIPS, 256, 16  # rows worked on at a time, in memory and in the cache
 _EXACT, _SAMPLE = 10_000, 5_000  # largest n for an exact dmax; rows sampled beyond it
 LEVEL = 0.01  # of the largest squared norm: distances below it lose digits by products
 
 
-def chunks(n: int) -> Iterator[tuple[int, int]]:
+def chunks(n: int, step: int | None = None) -> Iterator[tuple[int, int]]:
     """Cut n rows into blocks of rows s:t."""
-    return ((s, min(s + _BLOCK, n)) for s in range(0, n, _BLOCK))
+    step = _BLOCK if step is None else step
+    return ((s, min(s + step, n)) for s in range(0, n, step))
 
 
 def same_rows(P: Any, Q: Any) -> bool:
@@ -70,15 +73,25 @@ def distances(P: Any, Q: Any, q: Array) -> Array:
     return D
 
 
+def drawn(n: int) -> Any:
+    """The numbers of the rows of a sample, or of all where they are few."""
+    if n <= _EXACT:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(0).choice(n, _SAMPLE, replace=False))
+
+
 class Data:
     """The training rows, shared by the parts of a fitted kernel; ``fits`` are known, by kernel."""
+
+    blocked = False  # whether rows come in blocks, and are never all in memory
 
     def __init__(self, X: Any, owner: str) -> None:
         self.X, self.owner, self.sparse = X, owner, checks.is_sparse(X)
         self.fits: dict[Any, Any] = {}
         self.n, self.d = int(X.shape[0]), int(X.shape[1])
         # Distances ignore a shift; taking the mean away saves digits in |x|^2 + |z|^2 - 2 x'z.
-        self.mean = 0.0 if self.sparse else X.mean(axis=0, dtype=np.float64)
+        self.mean: Any = 0.0 if self.sparse \
+            else held(X, owner).total_of(row_sum)[0] / self.n
         self._diameter: dict[str, float] = {}
 
     def rows(self, X_new: Any) -> Any:
@@ -88,7 +101,7 @@ class Data:
             raise DataError(f"X has {A.shape[1]} features, but {self.owner} is expecting "
                             f"{self.d} features as input.")
         if self.sparse:
-            return A if checks.is_sparse(A) else type(self.X)(A)
+            return A if checks.is_sparse(A) else self.compressed(A)
         return A.toarray() if checks.is_sparse(A) else A
 
     @functools.cached_property
@@ -109,12 +122,27 @@ class Data:
         return max(float(squares(self.X[s:t].astype(np.float64)).max())
                    for s, t in chunks(self.n))
 
+    def compressed(self, A: Any) -> Any:
+        """Return dense rows as sparse ones of the kind of the training rows."""
+        return type(self.X)(A)
+
+    def take(self, index: Any) -> Any:
+        """Return some rows."""
+        return self.X[index]
+
+    def on(self, columns: list[int]) -> Data:
+        """Return some columns of all rows."""
+        seen = self.X[:, columns]
+        return Data(seen if self.sparse else checks.read_only(seen), self.owner)
+
+    def sample(self) -> Any:
+        """Return the rows whose distances are looked at: up to 10,000 all of them."""
+        return self.X if self.n <= _EXACT else self.X[drawn(self.n)]
+
     def diameter(self, metric: str) -> float:
         """Return the largest distance, exact up to 10,000 rows and of a sample beyond."""
         if metric not in self._diameter:
-            X = self.X
-            if self.n > _EXACT:
-                X = X[np.sort(np.random.default_rng(0).choice(self.n, _SAMPLE, replace=False))]
+            X = self.sample()
             low, high = X.min(axis=0), X.max(axis=0)
             same = (low != high).nnz == 0 if self.sparse else np.array_equal(low, high)
             self._diameter[metric] = 0.0 if same else self._farthest(X, metric)
@@ -128,9 +156,10 @@ class Data:
         p = squares(P)
         if metric == "l1":
             return max(float(differences(metric, P[s:t], P[s:]).max())
-                       for s, t in chunks(P.shape[0]))
-        best = max(float(distances(P[s:t], P[s:], p[s:]).max()) for s, t in chunks(P.shape[0]))
+                       for s, t in chunks(P.shape[0], FEW))
+        best = max(float(distances(P[s:t], P[s:], p[s:]).max())
+                   for s, t in chunks(P.shape[0], FEW))
         if best < LEVEL * float(p.max()):  # rows that are far out and close together
             best = max(float(differences(metric, P[s:t], P[s:]).max())
-                       for s, t in chunks(P.shape[0]))
+                       for s, t in chunks(P.shape[0], FEW))
         return float(np.sqrt(best))

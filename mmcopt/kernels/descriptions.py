@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from mmcopt import checks
 from mmcopt.checks import hyper
-from mmcopt.errors import ParameterError
+from mmcopt.errors import DataError, ParameterError
+from mmcopt.kernels.block_data import BlockData
 from mmcopt.kernels.data import Data
-from mmcopt.types import Samples
+from mmcopt.types import RowBlocks, Samples
 
 if TYPE_CHECKING:
     from mmcopt.kernels.fitted import FittedKernel
@@ -33,6 +34,8 @@ class Kernel:
     _level: ClassVar[int] = 2  # 0 a sum, 1 a product, 2 anything that needs no parentheses
     # Templates of the code (None: the constructor) and of the formula; a dict: one parameter only.
     _styles: ClassVar[Any] = (None, "k(x, z)")
+    _pairwise: ClassVar[bool] = False  # whether a value hangs on two rows and constants alone
+    _mapped: ClassVar[str] = ""  # what features of a row are made of: it "alone", or of "inner"
 
     def __post_init__(self) -> None:
         """Check the parameters and turn NumPy numbers into Python ones."""
@@ -75,6 +78,10 @@ class Kernel:
         """Scale every sample to length 1 in feature space, which leaves the angles."""
         return Unit(self)
 
+    def random_features(self, rank: int, seed: int = 0) -> Kernel:
+        """Approximate a Gaussian or Laplacian kernel by ``rank`` random cosines and sines."""
+        return RandomFeatures(self, rank, seed)
+
     def pca(self, share: float | None = None, rank: int = 0) -> Kernel:
         """Keep the leading eigenvectors of the training kernel that hold ``share`` of its trace.
 
@@ -95,18 +102,48 @@ class Kernel:
         """Check X (n, d), or the (n, n) matrix for `Precomputed`, and learn what new rows need.
 
         ``owner`` is the name that error messages begin with. X is viewed, neither copied nor
-        changed, so it must not be changed afterwards either. Of ``like``, a kernel fitted to the
-        same X, the parts are taken over that belong to this one, too.
+        changed, so it must not be changed afterwards either; rows in blocks stay where they are. Of
+        ``like``, a kernel fitted to the same X, the parts are taken over that belong to this one,
+        too.
         """
         owner = owner or type(next(iter(self._leaves()))).__name__  # the one that was written
         given = [isinstance(leaf, Precomputed) for leaf in self._leaves()]
         if any(given) and not all(given):
             raise ParameterError(f"{owner}: Precomputed() reads a kernel matrix and cannot be "
                                  f"combined with kernels that read features; got {self!r}.")
+        if isinstance(X, RowBlocks):
+            return self._fit_blocks(X, owner)
         data = Data(checks.data_matrix(X, owner=owner, sparse=not any(given)), owner)
         if like is not None:
             data.fits = like.parts_on(data.X)
         return fitted(self, data)
+
+    def _fit_blocks(self, X: RowBlocks, owner: str) -> FittedKernel:
+        """The same of rows in blocks."""
+        self.require_blocks(owner)
+        made = fitted(self, BlockData(X, owner))
+        if not made.explicit:
+            raise DataError(f"{owner}: {self!r} has features of its own where rows are dense and "
+                            f"more than the columns; these come in blocks, {X.shape[0]} x "
+                            f"{X.shape[1]}, and are not; {WAY_OUT}.")
+        return made
+
+    def require_blocks(self, owner: str) -> None:
+        """Refuse rows in blocks where some part needs all of them at once."""
+        wrong = self.blocking()
+        if wrong is not None:
+            raise DataError(f"{owner}: {wrong!r} needs all rows at once, and they come in blocks; "
+                            f"{WAY_OUT}.")
+
+    def blocking(self) -> Kernel | None:
+        """The part whose features of a row hang on all others, so that rows must not be in blocks.
+
+        None where there is none: means and landmarks are learned by looks at all blocks.
+        """
+        if self._mapped == "alone":
+            return None
+        parts = [part.blocking() for part in self._inner()] if self._mapped else [self]
+        return next((part for part in parts if part is not None), None)
 
     @property
     def reads_matrix(self) -> bool:
@@ -150,6 +187,12 @@ class Kernel:
         if not self._inner():
             yield self
 
+    def _within(self) -> Iterator[Kernel]:
+        """What it is made of, without itself."""
+        for part in self._inner():
+            yield part
+            yield from part._within()
+
     def _show(self, style: int) -> str:
         """Write as code (0) or formula (1), with no more parentheses than are needed."""
         values, styles = self._given(), self._styles
@@ -167,6 +210,8 @@ class Kernel:
 _KERNEL = checks.instance(Kernel)
 _FITS: dict[type[Kernel], Callable[[Any, Data], FittedKernel]] = {}
 F = TypeVar("F", bound="type[FittedKernel]")
+WAY_OUT = ("take landmarks, kernel.nystroem(500), or Linear(), or solve on a sample of rows and "
+           "predict the blocks")
 
 
 def fits(*kinds: type[Kernel]) -> Callable[[F], F]:
@@ -187,6 +232,7 @@ def fitted(kernel: Kernel, data: Data) -> FittedKernel:
 class Linear(Kernel):
     """The inner product x'z."""
 
+    _pairwise, _mapped = True, "alone"
     _styles = (None, "x'z")
 
 
@@ -196,6 +242,7 @@ class Polynomial(Kernel):
 
     degree: int = hyper(3, checks.integer(1), "the exponent")
     coef0: float = hyper(1.0, checks.real(), "the constant; below 0 it may be indefinite")
+    _pairwise = True
     _styles = (None, "(x'z + %(coef0)g)^%(degree)d")
 
 
@@ -210,6 +257,7 @@ class Gaussian(Kernel):
     gamma: float | None = hyper(None, checks.optional(_POSITIVE), "exp(-gamma d^2)")
     sigma: float | None = hyper(None, checks.optional(_POSITIVE), "exp(-d^2 / (2 sigma^2))")
     width: float | None = hyper(None, checks.optional(_POSITIVE), "exp(-d^2 / (width dmax)^2)")
+    _pairwise = True
     _styles = {"gamma": (None, "exp(-%(gamma)g |x-z|^2)"),
                "sigma": (None, "exp(-|x-z|^2 / (2 (%(sigma)g)^2))"),
                "width": (None, "exp(-|x-z|^2 / (%(width)g dmax)^2)")}
@@ -221,6 +269,7 @@ class Laplacian(Kernel):
 
     gamma: float | None = hyper(None, checks.optional(_POSITIVE), "exp(-gamma d)")
     width: float | None = hyper(None, checks.optional(_POSITIVE), "exp(-d / (width dmax))")
+    _pairwise = True
     _styles = {"gamma": (None, "exp(-%(gamma)g |x-z|_1)"),
                "width": (None, "exp(-|x-z|_1 / (%(width)g dmax))")}
 
@@ -228,6 +277,7 @@ class Laplacian(Kernel):
 class Cosine(Kernel):
     """The cosine of the angle between two rows, none of which may be all zero."""
 
+    _pairwise, _mapped = True, "alone"
     _styles = (None, "x'z / (|x| |z|)")
 
 
@@ -265,6 +315,7 @@ class Sum(Kernel):
 
     left: Kernel = hyper(None, _KERNEL, "first part")
     right: Kernel = hyper(None, _KERNEL, "second part")
+    _pairwise, _mapped = True, "inner"
     _level, _styles = 0, ("%(left)s + %(right)s",) * 2
 
 
@@ -274,6 +325,7 @@ class Product(Kernel):
 
     left: Kernel = hyper(None, _KERNEL, "first part")
     right: Kernel = hyper(None, _KERNEL, "second part")
+    _pairwise = True
     _level, _styles = 1, ("%(left)s * %(right)s",) * 2
 
 
@@ -283,6 +335,7 @@ class Scaled(Kernel):
 
     inner: Kernel = hyper(None, _KERNEL, "the kernel")
     factor: float = hyper(1.0, _POSITIVE, "the number")
+    _pairwise, _mapped = True, "inner"
     _level, _styles = 1, ("%(factor)r * %(inner)s", "%(factor)g %(inner)s")
 
 
@@ -291,6 +344,7 @@ class Centered(Kernel):
     """A kernel after the training mean is subtracted in feature space."""
 
     inner: Kernel = hyper(None, _KERNEL, "the kernel")
+    _mapped = "inner"
     _styles = ("%(inner)s.centered()", "center(%(inner)s)")
 
 
@@ -299,6 +353,7 @@ class Normalized(Kernel):
     """A kernel scaled so that its training matrix has mean diagonal 1."""
 
     inner: Kernel = hyper(None, _KERNEL, "the kernel")
+    _mapped = "inner"
     _styles = ("%(inner)s.normalized()", "normalize(%(inner)s)")
 
 
@@ -320,6 +375,32 @@ class Nystroem(Kernel):
     _styles = ("%(inner)s.nystroem(rank=%(rank)d, seed=%(seed)d)",
                "nystroem(%(inner)s; rank %(rank)d)")
 
+    def blocking(self) -> Kernel | None:
+        return next((part for part in self._within() if not part._pairwise), None)
+
+
+@dataclass(frozen=True, repr=False)
+class RandomFeatures(Kernel):
+    """A Gaussian or Laplacian kernel through cosines and sines of w'x, half of the ``rank`` each.
+
+    The w are drawn so that the mean of such products is the kernel (Rahimi and Recht, 2007). They
+    look at no rows, but need more features than landmarks do for the same error.
+    """
+
+    inner: Kernel = hyper(None, _KERNEL, "a Gaussian or Laplacian")
+    rank: int = hyper(100, checks.Rule("an even integer at least 2", lambda v: checks.integer(
+        2).accepts(v) and v % 2 == 0), "number of features")
+    seed: int = hyper(0, checks.integer(0), "seed of the draw")
+    _mapped = "alone"
+    _styles = ("%(inner)s.random_features(rank=%(rank)d, seed=%(seed)d)",
+               "random(%(inner)s; %(rank)d features)")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.inner, Gaussian | Laplacian):
+            raise ParameterError("random_features() are of a Gaussian or a Laplacian; got "
+                                 f"{self.inner!r}; nystroem({self.rank}) takes any kernel.")
+
 
 @dataclass(frozen=True, repr=False)
 class Principal(Kernel):
@@ -331,6 +412,7 @@ class Principal(Kernel):
     inner: Kernel = hyper(None, _KERNEL, "the kernel")
     share: float = hyper(0.95, checks.real(0, 1, open_low=True), "of the trace that is kept")
     rank: int = hyper(0, checks.integer(0), "eigenvectors at most; 0 for no limit")
+    _mapped = "inner"
     _styles = ("%(inner)s.pca(share=%(share)r, rank=%(rank)d)",
                "pca(%(inner)s; %(share)g of the trace)")
 
@@ -358,6 +440,7 @@ class Columns(Kernel):
     inner: Kernel = hyper(None, _KERNEL, "the kernel")
     columns: tuple[int, ...] = hyper((), checks.Rule(
         "one or more column numbers from 0", lambda v: len(v) > 0 and min(v) >= 0), "the columns")
+    _pairwise, _mapped = True, "inner"
     _styles = ("%(inner)s.on(%(columns)r)", "%(inner)s of columns %(columns)r")
 
     def __post_init__(self) -> None:

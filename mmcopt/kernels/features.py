@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import functools
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -78,16 +78,21 @@ class Features:
 
     blocked = False  # whether rows come in blocks, and are never all in memory
 
-    def total_of(self, work: Callable[..., tuple[Any, ...]], *args: Any) -> tuple[Any, ...]:
-        """The sums over all rows in which ``work(features of some rows, *args)`` adds up."""
-        return work(self, *args)
-
-    def gathered(self, work: Callable[..., Any], *args: Any, along: Any = None) -> list[Any]:
-        """``work(features of some rows, *args)`` for all rows, some at a time, in their order.
+    def total_of(self, work: Callable[..., tuple[Any, ...]], *args: Any,
+                 along: Any = None) -> tuple[Any, ...]:
+        """The sums over all rows in which ``work(features of some rows, *args)`` adds up.
 
         ``along`` has an entry for each row; those of the rows come before the args.
         """
-        return [work(self, *(() if along is None else (along,)), *args)]
+        return work(self, *(() if along is None else (along,)), *args)
+
+    def each(self, work: Callable[..., Any], *args: Any, along: Any = None) -> Iterator[Any]:
+        """``work(features of some rows, *args)`` for all rows, some at a time, in their order."""
+        yield work(self, *(() if along is None else (along,)), *args)
+
+    def gathered(self, work: Callable[..., Any], *args: Any, along: Any = None) -> list[Any]:
+        """All of `each`, where they are small."""
+        return list(self.each(work, *args, along=along))
 
     @property
     def rows(self) -> Floats | None:
@@ -172,14 +177,24 @@ class Features:
         return np.asarray(self.scale * self.X.toarray() - self.shift)
 
 
+def gram_of(part: Features) -> tuple[Any, ...]:
+    """Inner products of the columns of dense features, as a term of a sum."""
+    return (np.asarray(part.X.T @ part.X),)
+
+
+def columns_of(parts: Sequence[Features]) -> tuple[slice, ...]:
+    """The columns of each of some features that stand side by side."""
+    ends = np.cumsum([0, *(part.d for part in parts)])
+    return tuple(slice(int(a), int(b)) for a, b in itertools.pairwise(ends))
+
+
 class StackedFeatures(Features):
     """Features side by side: those of several kernels; ``blocks`` are their columns."""
 
     def __init__(self, parts: Sequence[Features], owner: str) -> None:
         self.parts, self.owner = tuple(parts), owner
         self.n, self.d = parts[0].n, sum(part.d for part in parts)
-        ends = np.cumsum([0, *(part.d for part in parts)])
-        self.blocks = tuple(slice(int(a), int(b)) for a, b in itertools.pairwise(ends))
+        self.blocks = columns_of(parts)
         self.sparse = any(part.sparse for part in parts)
         self.bias = 0.0
         self.X = parts[0].X
@@ -187,6 +202,9 @@ class StackedFeatures(Features):
     @property
     def rows(self) -> Floats | None:
         return None
+
+    def of(self, rows: Ints) -> StackedFeatures:
+        return StackedFeatures([part.of(rows) for part in self.parts], self.owner)
 
     def scores(self, W: Floats) -> Floats:
         return np.asarray(sum(part.scores(W[:, block])

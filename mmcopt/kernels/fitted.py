@@ -10,7 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt import checks
+from mmcopt.datasets.scratch import Scratch
 from mmcopt.errors import DataError
+from mmcopt.kernels.block_features import (
+    BlockFeatures,
+    Scaling,
+    all_rows_needed,
+    held,
+    row_sum,
+)
 from mmcopt.kernels.data import STRIP, Data, chunks, differences, distances, dot, same_rows, squares
 from mmcopt.kernels.descriptions import (
     Centered,
@@ -28,6 +36,7 @@ from mmcopt.kernels.descriptions import (
     fits,
     fitted,
 )
+from mmcopt.kernels.features import Features
 from mmcopt.linalg import UNIT
 
 Array = NDArray[np.float64]
@@ -51,6 +60,18 @@ def _mirror(n: int, block: Callable[[int, int], Array]) -> Array:
     return K
 
 
+def _array_of(part: Features) -> Array:
+    return np.asarray(part.X)
+
+
+def _square(part: Features) -> tuple[Any, ...]:
+    return (float(squares(part.X).sum()),)
+
+
+def _sum_about(part: Features, mean: Array) -> tuple[Any, ...]:
+    return ((part.X - mean).sum(axis=0),)
+
+
 # ---------------------------------------------------------------- fitted kernels
 
 
@@ -64,9 +85,15 @@ class FittedKernel:
         self.kernel: Kernel = kernel
         self.n, self.n_features = data.n, data.d
         self._data, self._phi = data, cast("Array | None", None)
+        self._in_parts: BlockFeatures | None = None
+        self._is_stored = False
         self._parts = self._fit_parts(kernel, data)
         self.psd = all(part.psd for part in self._parts)
         self.explicit = bool(self._parts) and all(part.explicit for part in self._parts)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but features, which are made again where they are asked for."""
+        return {**vars(self), "_phi": None, "_in_parts": None, "_is_stored": False}
 
     def _fit_parts(self, kernel: Any, data: Data) -> list[FittedKernel]:
         return [fitted(part, data) for part in kernel._inner()]
@@ -85,10 +112,16 @@ class FittedKernel:
     @property
     def feature_count(self) -> int | None:
         """How many explicit features there are; None where a feature map is not cheap."""
-        return int(self._map(self._data.X[:1]).shape[1]) if self.explicit else None
+        return self._width() if self.explicit else None
+
+    def _width(self) -> int:
+        """How many features there are, where nothing that is learned of all rows changes that."""
+        counts = [part.feature_count for part in self._parts if part.explicit]
+        return sum(cast("list[int]", counts)) or int(self._map(self._data.take([0])).shape[1])
 
     def matrix(self) -> Array:
         """Return the training kernel (n, n), exactly symmetric, in a new array."""
+        self._require_rows()
         Phi = self.features()
         if Phi is not None:
             return _mirror(self.n, lambda s, t: Phi[s:t] @ Phi[s:].T)
@@ -97,13 +130,52 @@ class FittedKernel:
 
     def cross(self, X_new: Any) -> Array:
         """Return the kernel (m, n) of new rows against the training rows."""
+        self._require_rows()
         return self._rows(self._accept(self._data.rows(X_new)))
 
     def features(self) -> Array | None:
         """Return Phi (n, r) with K = Phi Phi', read-only, or None when none is cheap."""
+        self._require_rows()
         if self._phi is None and self.explicit:
             self._phi = checks.read_only(self._features())
         return self._phi
+
+    def in_parts(self) -> BlockFeatures:
+        """Return the features of an explicit kernel, which come in blocks where the rows do.
+
+        Those are made of the rows where they are, each time they are asked for, unless `stored`.
+        """
+        if self._in_parts is None:
+            self._in_parts = self._blocked_features() if self._data.blocked \
+                else held(cast(Array, self.features()), self._data.owner)
+        return self._in_parts
+
+    def stored(self) -> BlockFeatures:
+        """Return the same, after features of blocks were written to a file."""
+        if self._data.blocked and not self._is_stored:
+            self._is_stored, self._in_parts = True, None
+            self._store()
+        return self.in_parts()
+
+    def features_of(self, rows: Any) -> Array:
+        """Return the features of rows that were checked."""
+        return self._mapped(self._accept(rows))
+
+    def _blocked_features(self) -> BlockFeatures:
+        zero = np.zeros(cast(int, self.feature_count))
+        scaling = Scaling(self._data.owner, zero, zero, fitted=self)
+        return BlockFeatures.known(self._data.X, self._data.owner, scaling=scaling)
+
+    def _store(self) -> None:
+        """Let the features of blocks be rows of a file."""
+        made, owner = self._blocked_features(), self._data.owner
+        rows = Scratch(made.each(_array_of), (self.n, made.d), owner)
+        self._in_parts = BlockFeatures.known(rows, owner)
+
+    def _require_rows(self) -> None:
+        """Refuse what needs all rows where they come in blocks."""
+        if self._data.blocked:
+            raise all_rows_needed(self._data.owner, self.n)
 
     def new_features(self, X_new: Any) -> Array | None:
         """Return the features (m, r) of new rows, or None when `features` is None."""
@@ -128,10 +200,12 @@ class FittedKernel:
 
     def rows(self, index: Any, columns: Any = slice(None)) -> Array:
         """Return some rows of the training kernel, or of some of its columns."""
+        self._require_rows()
         return self._rows(self._data.X[index], columns)
 
     def diagonal(self) -> Array:
         """Return the diagonal of the training kernel."""
+        self._require_rows()
         if self.explicit:
             return squares(cast(Array, self.features()))
         X, out = self._data.X, np.empty(self.n)
@@ -186,7 +260,7 @@ class FittedKernel:
         if not self.explicit:
             return self._cross(A, R, own)
         if not isinstance(R, slice):
-            return self._mapped(A) @ self._mapped(self._data.X[R]).T
+            return self._mapped(A) @ self._mapped(self._data.take(R)).T
         Phi = cast(Array, self.features())[R]
         return (Phi[:A.shape[0]] if own else self._mapped(A)) @ Phi.T
 
@@ -225,7 +299,8 @@ class _Leaf(FittedKernel):
         self._apart = self._metric == "l1" or (self._metric == "l2" and (
             float(data.n) ** 2 * data.d <= CHEAP * (0.01 if data.sparse else 1.0)
             or self._gamma * data.radius >= FAR))
-        self._accept(data.X)
+        if not data.blocked:  # of blocks each is looked at in its turn
+            self._accept(data.X)
         if isinstance(kernel, Polynomial):
             self._require_range(kernel)
 
@@ -270,8 +345,9 @@ class _Leaf(FittedKernel):
         for s, t in chunks(A.shape[0]) if isinstance(self.kernel, Cosine) else ():
             zero = np.flatnonzero(squares(A[s:t].astype(np.float64)) == 0)
             if zero.size:
-                raise DataError(f"{self._data.owner}: row {s + zero[0]} of X is all zero, so it "
-                                "has no angle to the others (Cosine); drop such rows.")
+                row = "a row" if self._data.blocked else f"row {s + zero[0]}"
+                raise DataError(f"{self._data.owner}: {row} of X is all zero, so it has no angle "
+                                "to the others (Cosine); drop such rows.")
         return A
 
     def _map(self, A: Any) -> Any:
@@ -282,6 +358,15 @@ class _Leaf(FittedKernel):
             scale = 1 / np.sqrt(squares(A))[:, None]
             return A.multiply(scale).tocsr() if self._data.sparse else A * scale
         return A
+
+    def _blocked_features(self) -> BlockFeatures:
+        if isinstance(self.kernel, Linear):
+            return BlockFeatures.known(self._data.X, self._data.owner)
+        return super()._blocked_features()
+
+    def _store(self) -> None:
+        if not isinstance(self.kernel, Linear):  # whose features are the rows
+            super()._store()
 
     def feature_error(self) -> float:
         return (self._data.d + 4) * UNIT if isinstance(self.kernel, Cosine) else 0.0
@@ -300,7 +385,7 @@ class _Leaf(FittedKernel):
         return np.ascontiguousarray(self._map(self._data.X).T), self._gamma
 
     def _cross(self, A: Any, R: Any, own: bool) -> Array:
-        Q, out = self._map(self._data.X[R]), np.empty((0, 0))
+        Q, out = self._map(self._data.take(R)), np.empty((0, 0))
         q = squares(Q)
         for s, t in chunks(A.shape[0]):
             K = self._block(self._map(A[s:t]), Q, q)
@@ -418,21 +503,40 @@ class _Affine(FittedKernel):
             self._learned = 0.0, 0.0, self.kernel.factor
         if self._learned is None:
             inner, explicit = self._parts[0], self.explicit
-            if T is None:
-                T = inner._features() if explicit else inner.matrix()
+            if explicit:
+                parts = inner.in_parts() if T is None else held(T, self._data.owner)
+                self._learned = self._learn_from(parts)
+                return self._learned
+            T = inner.matrix() if T is None else T
             if isinstance(self.kernel, Normalized):
-                trace = float(squares(T).sum() if explicit else np.trace(T))
-                if not trace > 0:
-                    raise DataError(f"{self._data.owner}: normalized() divides by the trace of the "
-                                    f"training kernel, which is {trace:.3g}; it must be above 0.")
-                self._learned = 0.0, 0.0, self.n / trace
+                self._learned = 0.0, 0.0, self.n / self._positive(float(np.trace(T)))
             else:
-                mean = T.mean(axis=0 if explicit else 1)
-                if explicit:
-                    self._rest = (T - mean).mean(axis=0)
-                half = 0.0 if explicit else float(mean.mean() / 2)
+                mean = T.mean(axis=1)
+                half = float(mean.mean() / 2)
                 self._learned = mean - half, half, 1.0
         return self._learned
+
+    def _learn_from(self, inner: BlockFeatures) -> tuple[Any, float, float]:
+        """The same from features."""
+        if isinstance(self.kernel, Normalized):
+            return 0.0, 0.0, self.n / self._positive(float(inner.total_of(_square)[0]))
+        mean = inner.total_of(row_sum)[0] / self.n
+        self._rest = inner.total_of(_sum_about, mean)[0] / self.n
+        return mean, 0.0, 1.0
+
+    def _positive(self, trace: float) -> float:
+        """The trace of the training kernel, which is divided by."""
+        if not trace > 0:
+            raise DataError(f"{self._data.owner}: normalized() divides by the trace of the "
+                            f"training kernel, which is {trace:.3g}; it must be above 0.")
+        return trace
+
+    def _blocked_features(self) -> BlockFeatures:
+        h, _, c = self._learn()
+        return self._parts[0].in_parts().moved(h, self._rest, float(np.sqrt(c)))
+
+    def _store(self) -> None:
+        self._parts[0].stored()
 
     def accuracy(self) -> tuple[float, float]:
         if self.explicit and isinstance(self.kernel, Centered):  # before its entries cancel
@@ -453,7 +557,7 @@ class _Affine(FittedKernel):
         error = 2.0 * float(np.sqrt(self._learn()[2])) * self._parts[0].feature_error()
         if isinstance(self.kernel, Centered):
             return error
-        return error + 2.0 * UNIT * float(np.sqrt(squares(self.features()).max()))
+        return error + 2.0 * UNIT * float(np.sqrt(self.in_parts().longest))
 
     def _map(self, A: Any) -> Any:
         h, _, c = self._learn()

@@ -274,6 +274,10 @@ class Formulation(ABC):
         """Scores of new samples, one column a cluster; of two clusters one column may do."""
         raise IncompatibleError(f"{type(self).__name__} gives no decision function.")
 
+    def scorer(self, point: Any) -> Callable[[Samples], Floats]:
+        """`decision_function` at a point; where rows are in blocks it can be sent without them."""
+        return functools.partial(self.decision_function, point)
+
     @property
     def magnitude(self) -> float:
         """What the terms of the objective come to, about, or 1 where that is more.

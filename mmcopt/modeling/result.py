@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ from mmcopt.datasets.blocks import as_blocks
 from mmcopt.errors import DataError, IncompatibleError, MMCError
 from mmcopt.tables import as_frame, html_table
 from mmcopt.tolerances import CERTIFIED_GAP, FEASIBLE, SAME, SHOWN
-from mmcopt.types import Ints, Path, Samples
+from mmcopt.types import Floats, Ints, Path, Samples
 
 TOLD = 0.05  # seconds of compiling that are worth a word
 SMALL = 1e-10  # objectives below it have their gap relative to it
@@ -241,19 +241,15 @@ class Result:
         """Clusters of new samples, which may come in blocks."""
         blocks = as_blocks(X, "predict")
         if blocks is not None:
-            return np.concatenate(list(blocks.each(self.predict)))
-        scores = self.decision_function(X)
-        codes = (scores >= 0).astype(np.int64) if scores.ndim == 1 else np.argmax(scores, axis=1)
-        if self.classes is not None and codes.max() >= len(self.classes):
-            raise DataError(f"the labels given name {len(self.classes)} clusters, and some samples "
-                            "fall into another; use decision_function for the codes.")
-        return codes if self.classes is None else np.asarray(self.classes)[codes]
+            scorer = self.formulation.scorer(self.point)
+            return np.concatenate(list(blocks.each(_predicted, scorer, self.classes)))
+        return _predicted(X, self.decision_function, self.classes)
 
     def decision_function(self, X: Samples) -> NDArray[np.float64]:
         """Scores of new samples, one column a cluster; of two clusters one column may do."""
         blocks = as_blocks(X, "decision_function")
         if blocks is not None:
-            return np.concatenate(list(blocks.each(self.decision_function)))
+            return np.concatenate(list(blocks.each(_scored, self.formulation.scorer(self.point))))
         return np.asarray(self.formulation.decision_function(self.point, X))
 
     def verify(self) -> Report:
@@ -369,6 +365,21 @@ class Result:
             raise DataError("this result has no labels.")
         codes = self.formulation.labels(self.point)
         return dataclasses.replace(self, labels=np.asarray(values)[codes], classes=values)
+
+
+def _scored(X: Samples, scorer: Callable[[Samples], Floats]) -> Floats:
+    """The scores of some samples."""
+    return np.asarray(scorer(X))
+
+
+def _predicted(X: Samples, scorer: Callable[[Samples], Floats], classes: list[Any] | None) -> Any:
+    """The clusters of some samples."""
+    scores = _scored(X, scorer)
+    codes = (scores >= 0).astype(np.int64) if scores.ndim == 1 else np.argmax(scores, axis=1)
+    if classes is not None and codes.max() >= len(classes):
+        raise DataError(f"the labels given name {len(classes)} clusters, and some samples fall "
+                        "into another; use decision_function for the codes.")
+    return codes if classes is None else np.asarray(classes)[codes]
 
 
 def least_shown(result: Result) -> float:

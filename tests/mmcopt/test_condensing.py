@@ -197,3 +197,45 @@ def test_errors_and_spreading():
         cells.spread([1, 2])
     assert micro_cells([[3.0, 4.0]]).centres.tolist() == [[3.0, 4.0]]
     assert micro_cells(data(50, 5), 1).weights.tolist() == [50.0]
+
+
+# ---------------------------------------------------------------- rows in blocks
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.uint8])
+@pytest.mark.parametrize("d", [2, 5])
+def test_cells_of_blocks_are_those_of_rows_in_memory(d, dtype, tmp_path):
+    X = np.concatenate([data(3000, d, dtype), data(900, d, dtype)])  # some rows twice
+    np.save(tmp_path / "x.npy", X)
+    for cells in (120, 5000):
+        held = micro_cells(X, cells, seed=1)
+        read = micro_cells(mm.datasets.blocks(tmp_path / "x.npy", chunk=700), cells, seed=1)
+        assert np.array_equal(held.cell_of, read.cell_of)
+        assert np.array_equal(held.weights, read.weights)
+        np.testing.assert_allclose(read.centres, held.centres, rtol=0, atol=1e-12)
+
+
+def test_a_domain_of_blocks_is_that_of_their_cells(tmp_path):
+    X, y = mm.datasets.load("moons:n=3000,noise=.05,seed=0")
+    np.save(tmp_path / "x.npy", X)
+    rows = mm.datasets.blocks(tmp_path / "x.npy", chunk=500)
+    with pytest.raises(DataError, match="blocks, .*micro_cells"):
+        mm.formulations.OneClassHinge(rows)
+    cells = micro_cells(rows, 300)
+    problem = mm.formulations.OneClassHinge(
+        cells.centres, C=300.0, kernel=mm.kernels.Gaussian(gamma=10.0), sample_weight=cells.weights)
+    result = mm.solve(problem, seed=0)
+    clusters = mm.assignment.graph(result)
+    assert mm.metrics.adjusted_rand_index(y, cells.spread(clusters.labels)) == 1.0
+    assert (result.predict(rows) == result.predict(X)).all()
+
+
+def test_blocks_that_are_sparse_or_no_numbers_are_refused(tmp_path):
+    X = data(100, 3)
+    X[71, 1] = np.nan
+    np.save(tmp_path / "x.npy", X)
+    with pytest.raises(DataError, match="micro_cells: X contains 1 NaN"):
+        micro_cells(mm.datasets.blocks(tmp_path / "x.npy", chunk=40))
+    (tmp_path / "x.libsvm").write_text("1 1:2.0\n0 2:1.0\n")
+    with pytest.raises(DataError, match="micro_cells: X is sparse"):
+        micro_cells(mm.datasets.blocks(tmp_path / "x.libsvm"))

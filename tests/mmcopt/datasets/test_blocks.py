@@ -1,5 +1,6 @@
 """Blocks of files and of Dask arrays: the rows that are there, and no more of them than a block."""
 
+import importlib
 import pickle
 
 import numpy as np
@@ -8,8 +9,9 @@ import pytest
 from mmcopt import datasets
 from mmcopt.datasets.blocks import as_blocks
 from mmcopt.errors import DataError, MMCError, MMCWarning, ParameterError
-from mmcopt.formulations import KernelKMeans, LeastSquares
+from mmcopt.formulations import Hypersphere, OneClassHinge
 
+reading = importlib.import_module("mmcopt.datasets.blocks")
 ROWS = np.random.default_rng(0).standard_normal((23, 3)).round(6)
 
 
@@ -230,8 +232,55 @@ def test_the_length_of_a_block_is_checked(tmp_path):
         datasets.blocks(write_npy(tmp_path), chunk=0)
 
 
-@pytest.mark.parametrize("family", [LeastSquares, KernelKMeans])
+@pytest.mark.parametrize("family", [OneClassHinge, Hypersphere])
 def test_problems_that_need_all_rows_say_what_does_not(tmp_path, family):
-    with pytest.raises(DataError, match=r"comes in blocks, .*CPM3C does.*np\.asarray\(X\) reads "
-                                        "all 23 rows, and mmcopt.condensing"):
-        family(datasets.blocks(write_npy(tmp_path)), 2)
+    with pytest.raises(DataError, match=r"comes in blocks, .*margins and of regression do.*np\."
+                                        r"asarray\(X\) reads all 23 rows, and mmcopt.condensing"):
+        family(datasets.blocks(write_npy(tmp_path)))
+
+
+# ---------------------------------------------------------------- few tasks, and room that is kept
+
+
+def total(rows):
+    return rows.sum()
+
+
+def with_own(rows, own, factor):
+    return factor * (rows.sum() + own.sum())
+
+
+def test_blocks_of_files_are_read_many_to_a_task(tmp_path, monkeypatch):
+    pytest.importorskip("dask.array")
+    X = datasets.blocks(write_npy(tmp_path), chunk=2)
+    stored = reading.as_blocks(X.to_dask(), "test")
+    monkeypatch.setattr(reading, "_hands", lambda: 1)
+    assert len(stored.starts) - 1 == 12 and stored.pieces == X.pieces
+    assert len(stored._tasks(total, (), None, True)) == 4
+    assert list(stored.each(total)) == list(X.each(total))
+    own = np.arange(23.0)
+    assert list(stored.each(with_own, 2.0, along=own)) == list(X.each(with_own, 2.0, along=own))
+    assert list(stored.each(total, at_once=5)) == list(X.each(total))
+    assert stored.fingerprint == X.fingerprint
+
+
+def test_an_array_that_is_held_or_changed_is_not_read_again(tmp_path):
+    pytest.importorskip("dask.array")
+    made = datasets.blocks(write_npy(tmp_path), chunk=5).to_dask()
+    assert reading.as_blocks(made, "test").pieces
+    for other in (made.persist(), made + 1.0, made[:7]):
+        assert not reading.as_blocks(other, "test").pieces
+
+
+def test_rows_of_work_that_keeps_nothing_lie_in_the_same_place(tmp_path):
+    X = datasets.blocks(write_npy(tmp_path), chunk=5)
+    places = []
+
+    @reading.keeps_nothing
+    def where(rows):
+        places.append(rows.__array_interface__["data"][0])
+        return rows.sum()
+
+    assert sum(X.each(where)) == pytest.approx(ROWS.sum()) and len(set(places)) == 1
+    kept = list(X.each(lambda rows: rows))  # others are given rows of their own
+    assert np.array_equal(np.concatenate(kept), ROWS)

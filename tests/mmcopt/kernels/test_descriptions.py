@@ -50,6 +50,7 @@ COMPOSED = [
     Linear().centered().nystroem(4).centered(),
     (Linear().centered() * Linear().centered()).normalized(),
     Neighbors(), Neighbors(4, "binary", 5).unit().centered(), 0.5 * Neighbors(5) + Linear().unit(),
+    Gaussian(width=0.5).random_features(8) + Linear(), Gaussian(gamma=0.2).random_features(6, 1),
     Neighbors().pca(rank=7), (Linear() + Gaussian(gamma=0.1).nystroem(7)).pca().unit(),
 ]
 ALL = PLAIN + COMPOSED
@@ -231,6 +232,30 @@ def test_nystroem_of_all_rows_is_exact(kernel):
     f = kernel.nystroem(40).fit(X)
     np.testing.assert_allclose(f.matrix(), K, atol=1e-10 * np.abs(K).max())
     np.testing.assert_allclose(f.cross(Z), kernel.fit(X).cross(Z), atol=1e-7 * np.abs(K).max())
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(width=0.6), Laplacian(gamma=0.1)], ids=repr)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_random_features_are_the_kernel_in_the_mean(kernel, sparse):
+    """By the law of large numbers: an entry is the mean of 20,000 cosines."""
+    if sparse and isinstance(kernel, Laplacian):
+        pytest.skip("the Laplacian takes no sparse rows")
+    rows = sp.csr_array(X) if sparse else X
+    many = kernel.random_features(40_000, seed=2)
+    fitted = many.fit(rows)
+    np.testing.assert_allclose(fitted.matrix(), kernel.fit(rows).matrix(), rtol=0, atol=0.03)
+    np.testing.assert_allclose(fitted.diagonal(), 1.0)
+    assert not np.allclose(many.fit(rows).features(),
+                           kernel.random_features(40_000).fit(rows).features())
+
+
+@pytest.mark.parametrize(("make", "says"), [
+    (lambda: Linear().random_features(4), "of a Gaussian or a Laplacian; got Linear.*nystroem"),
+    (lambda: Gaussian(width=1).random_features(5), "rank must be an even integer at least 2"),
+    (lambda: Gaussian(width=1).random_features(4, -1), "seed must be an integer at least 0")])
+def test_random_features_of_what_has_none_are_refused(make, says):
+    with pytest.raises(ParameterError, match=says):
+        make()
 
 
 def test_nystroem_is_its_formula_with_seeded_landmarks():
