@@ -53,8 +53,11 @@ CLOSING = 6e-10  # seconds for proving and rounding what a relaxation has come t
 SPLIT = 4000  # nodes up to which a dense relaxation of k-means, or of a graph, fits into memory
 SEEDED = 12  # steps of the default search that begins at rounded labels,
 WHOLE = 1_000_000  # and of one whole run of it: a limit of steps keeps it from beginning again
-# Of RegularizedDual, where cuts are many: they are priced soon, and the bound rises from the start.
-ANCHORED = {"anchored": True, "start": 0.01, "evaluations": 30, "cuts_per_node": 8.0}
+# Of RegularizedDual, where pairs of samples have rows of their own, and where cuts are many: these
+# are priced soon, and the bound rises from the start.
+LARGE: dict[str, Any] = {"evaluations": 20, "shrink": 0.6}
+ANCHORED: dict[str, Any] = {"anchored": True, "start": 0.01, "evaluations": 30,
+                            "cuts_per_node": 8.0}
 
 
 @dataclass
@@ -240,8 +243,9 @@ def _levels(f: Any) -> list[Level] | None:
         return []  # relaxations are dense
     tree = Level("branch-and-bound", _branched, True)
     if lq.k == 2:
-        return [Level("sdp", _first), _dual("sdp+cuts"), tree]
-    return [tree] if lq.n <= BRANCHING else [_dual("partition"), _dual("partition+cuts"), tree]
+        return [Level("sdp", _first), _dual("sdp+cuts", ANCHORED), tree]
+    many = [_dual("partition", LARGE), _dual("partition+cuts", ANCHORED), tree]
+    return [tree] if lq.n <= BRANCHING else many
 
 
 def _levels_of_ratio(ratio: LabelRatio) -> list[Level]:
@@ -295,10 +299,10 @@ def _first(climb: _Climb) -> None:
         _relaxed(climb, relaxed, solver, share=FIRST)
 
 
-def _dual(kind: str) -> Level:
+def _dual(kind: str, options: dict[str, Any]) -> Level:
     """A relaxation with many rows or cuts by its regularised dual, until all is proved."""
     def take(climb: _Climb) -> None:
-        solver = registry.solver("RegularizedDual")(target=climb.target, **ANCHORED)
+        solver = registry.solver("RegularizedDual")(target=climb.target, **options)
         _relaxed(climb, climb.result.formulation.relax(kind), solver)
 
     return Level(kind, take, True)
