@@ -394,12 +394,16 @@ def _newton_direction(pairs: list[tuple[Floats, Floats]], g: Floats, free: Any,
     """
     if not pairs:
         return scale * g
-    S, Y = (np.array(vectors) * free for vectors in zip(*pairs, strict=True))
-    products, lengths = S @ Y.T, np.sqrt((S * S).sum(axis=1) * (Y * Y).sum(axis=1))
+    S, Y = (np.array(vectors) for vectors in zip(*pairs, strict=True))
+    S *= free  # in place: of many samples these are gigabytes
+    Y *= free
+    products = S @ Y.T
+    lengths = np.sqrt(np.einsum("ij,ij->i", S, S) * np.einsum("ij,ij->i", Y, Y))
     kept = products.diagonal() > 1e-10 * lengths
     if not kept.any():
         return scale * g
-    S, Y, products = S[kept], Y[kept], products[np.ix_(kept, kept)]
+    if not kept.all():
+        S, Y, products = S[kept], Y[kept], products[np.ix_(kept, kept)]
     sy, upper = products.diagonal(), np.triu(products)
     a, _ = dtrtrs(upper, S @ g)
     q = float(sy[-1] / (Y[-1] @ Y[-1])) * (g - a @ Y)

@@ -53,9 +53,9 @@ CLOSING = 6e-10  # seconds for proving and rounding what a relaxation has come t
 SPLIT = 4000  # nodes up to which a dense relaxation of k-means, or of a graph, fits into memory
 SEEDED = 12  # steps of the default search that begins at rounded labels,
 WHOLE = 1_000_000  # and of one whole run of it: a limit of steps keeps it from beginning again
-# Of RegularizedDual, where pairs of samples have rows of their own, and where cuts are many: these
-# are priced soon, and the bound rises from the start.
-LARGE: dict[str, Any] = {"evaluations": 20, "shrink": 0.6}
+# Of RegularizedDual, where pairs of samples have rows of their own and evaluations take long, and
+# where cuts are many: both ways the bound rises from the start.
+LARGE: dict[str, Any] = {"anchored": True, "start": 0.005, "evaluations": 10}
 ANCHORED: dict[str, Any] = {"anchored": True, "start": 0.01, "evaluations": 30,
                             "cuts_per_node": 8.0}
 
@@ -161,8 +161,9 @@ def tighten(result: Result, *, time_limit: float | None = None, improve: bool = 
     """Raise the bound of a result as far as ``time_limit`` seconds allow.
 
     The levels are: the eigenvalue bound; all labelings, where they are few; the semidefinite
-    relaxation (max-cut for two clusters, by `InteriorPoint`, or `LowRank` for many samples;
-    partition for more); the same with cuts, and branch and bound. For k-means and its kin it is
+    relaxation (max-cut for two clusters, by `InteriorPoint`, or roughly by `LowRank` for many
+    samples; partition for more); the same with cuts, and branch and bound, which goes on from them.
+    A limit leaves time to prove what was reached. For k-means and its kin it is
     the Peng-Wei relaxation with cuts, after the cheap ones, and branch and bound. For hinge
     problems the levels are the lifted margin and, for two clusters, a tree over their labels, or
     with an active balance and few samples labels lifted beside it and triangles; with several
