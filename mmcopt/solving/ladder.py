@@ -57,7 +57,7 @@ WHOLE = 1_000_000  # and of one whole run of it: a limit of steps keeps it from 
 # where cuts are many: both ways the bound rises from the start.
 LARGE: dict[str, Any] = {"anchored": True, "start": 0.005, "evaluations": 10}
 ANCHORED: dict[str, Any] = {"anchored": True, "start": 0.01, "evaluations": 30,
-                            "cuts_per_node": 8.0}
+                            "cuts_per_node": 8.0, "patience": 12}
 
 
 @dataclass

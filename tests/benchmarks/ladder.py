@@ -1,8 +1,8 @@
 """What `certify` proves in a given time: a sweep over the number of samples, and three goals.
 
-``python tests/benchmarks/ladder.py [--parts sweep,margins,digits,pair,classes] [--sizes 290,310]
-[--limit 25]`` prints a line for each n: the gap, CPU seconds, the rungs on the way, and the
-message. Time limits count CPU seconds, so that other work on the machine is no matter. MNIST is
+``python tests/benchmarks/ladder.py [--parts sweep,margins,kernel,digits,thousand,classes]
+[--sizes 290,310] [--limit 25] [--rungs]`` prints a line for each n: the gap, CPU seconds, the last rung, and the message;
+``--rungs`` all rungs. Time limits count CPU seconds, so that other work on the machine is no matter. MNIST is
 read from MMCOPT_DATA.
 """
 
