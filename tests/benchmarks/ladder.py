@@ -1,9 +1,9 @@
 """What `certify` proves in a given time: a sweep over the number of samples, and three goals.
 
 ``python tests/benchmarks/ladder.py [--parts sweep,margins,kernel,digits,thousand,classes]
-[--sizes 290,310] [--limit 25] [--rungs]`` prints a line for each n: the gap, CPU seconds, the last rung, and the message;
-``--rungs`` all rungs. Time limits count CPU seconds, so that other work on the machine is no matter. MNIST is
-read from MMCOPT_DATA.
+[--sizes 290,310] [--limit 25] [--rungs]`` prints a line for each n: the gap, CPU seconds, the last
+rung, and the message; ``--rungs`` all rungs. Time limits count CPU seconds, so that other work on
+the machine is no matter. MNIST is read from MMCOPT_DATA.
 """
 
 import os

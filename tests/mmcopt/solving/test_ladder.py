@@ -123,6 +123,9 @@ def test_the_first_level_leaves_time_for_the_others(monkeypatch):
     monkeypatch.setattr(ladder, "FIRST", 1e-15)
     result = mm.solve(PROBLEM, seed=0).certify(time_limit=1e6)
     assert result.climb_end is mm.modeling.result.ClimbEnd.CLOSED and result.verify()
+    monkeypatch.setattr(ladder, "_levels", lambda f: [ladder.Level("sdp", ladder._first)])
+    result = mm.solve(PROBLEM, seed=0).certify(time_limit=1e6)
+    assert result.climb_end is mm.modeling.result.ClimbEnd.EXHAUSTED  # there was time left
 
 
 def test_no_level_begins_when_there_is_only_time_for_proofs(monkeypatch):
