@@ -230,7 +230,7 @@ class BranchAndBound(Solver):
         return self._progress(lq, _Tree(c, lq.value(c)))
 
     def goes_on(self, kind: str) -> bool:
-        return kind == "branch-and-bound"
+        return kind in ("branch-and-bound", "sdp+cuts", "partition+cuts")  # or those of a root
 
     def hands_out(self) -> int:
         return self.batch
@@ -413,9 +413,12 @@ def _finished(shared: Any, task: Any) -> _Done:
 def _regrown(lq: LabelProblem, c: Ints, proof: dict[str, Any]) -> _Tree:
     """The tree of a certificate, whose open leaves begin at the duals that they have or inherit.
 
+    Duals of a relaxation with cuts are a tree of one node.
     A certificate of another form is no tree to go on from, and one node is.
     """
     tree = _Tree(c, lq.value(c))
+    if "parent" not in proof:
+        proof = {"parent": [-1], "pair": [(0, 0)], "same": [True], "duals": [proof]}
     parent = [int(p) for p in proof["parent"]]
     pair = [(int(i), int(j)) for i, j in np.asarray(proof["pair"]).reshape(-1, 2)]
     same, duals = [bool(s) for s in proof["same"]], list(proof["duals"])

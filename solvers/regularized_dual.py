@@ -13,7 +13,7 @@ from scipy.linalg.lapack import dtrtrs
 from mmcopt.bounds import violated_cuts
 from mmcopt.bounds.label_lift import Cuts, Duals, Lift, orthogonal, require_room
 from mmcopt.capabilities import Capability
-from mmcopt.checks import hyper, integer, optional, real
+from mmcopt.checks import flag, hyper, integer, optional, real
 from mmcopt.linalg import largest_eigenvalue
 from mmcopt.modeling.result import Status
 from mmcopt.solving import Progress, Proved, Solver, out_of_time
@@ -137,7 +137,8 @@ class _Dual:
     idle: int = 0
     nearest: Floats = field(default_factory=lambda: np.empty(0))  # X, the nearest to an optimum
     off: float = math.inf  # what that X lacks, see `RegularizedDual._book`
-    raised: int = 0  # how often alpha was raised to look for a better X
+    raised: int = 0  # how often alpha was changed to look for a better X
+    anchor: Any = None  # the X that a step begins at; None where alpha falls instead
     pairs: list[tuple[Floats, Floats]] = field(default_factory=list)
     end: Status | None = None
 
@@ -158,6 +159,11 @@ class RegularizedDual(Solver):
     that came nearest to feasible and optimal; where none came within 2 % of both, alpha is raised
     and falls again, and when that has not helped five times the status is the iteration limit.
     ``init`` may be duals, or the state of an earlier run.
+
+    With ``anchored`` alpha stays, and C + alpha X' takes the place of C, where X' is what the last
+    step ended with: the augmented Lagrangian (Malick, Povh, Rendl and Wiegele 2009). The function
+    stays as well conditioned as it was, so new cuts are soon priced; only the bound at the end of a
+    step is computed. That is the better way where cuts are many and time is short.
 
     Examples
     --------
@@ -180,6 +186,7 @@ class RegularizedDual(Solver):
     cuts_per_node: float = hyper(6.0, real(0), "cuts added a step, times the number of nodes")
     odd_per_node: float = hyper(3.0, real(0), "cuts of odd sets added, in the same way")
     patience: int = hyper(4, integer(1), "steps without improvement after which it stops")
+    anchored: bool = hyper(False, flag(), "keep alpha, and begin each step at the last X")
     target: float | None = hyper(None, optional(real()), "a lower bound at which it stops at once")
 
     def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
@@ -197,6 +204,8 @@ class RegularizedDual(Solver):
         if not duals:
             state.z[space.slices[0]] = largest_eigenvalue(lift.R)
         self._evaluate(state, state.z)
+        if self.anchored:
+            state.anchor = state.X
         state.nearest = state.X
         return self._progress(lift, state)
 
@@ -207,22 +216,27 @@ class RegularizedDual(Solver):
         lift, space, state.end = f.offer(Lift), state.space, None
         before = state.upper
         self._descend(state)
-        self._book(lift, state)
+        if state.anchor is None:
+            self._book(lift, state)
+        else:
+            self._price(state)
+            state.anchor = state.nearest = state.X
         least = self.floor * _unit(lift)
-        small = state.alpha <= least
+        small = state.alpha <= least if state.anchor is None else \
+            not lift.cuts or state.least <= LEAST_VIOLATION
         gain = lift.scale * (before - state.upper)
         worth = self.tol * abs(lift.base - lift.scale * state.upper)
-        added = self._recut(lift, state) if lift.cuts else 0
+        added = self._recut(lift, state) if lift.cuts and not out_of_time() else 0
         slowly = added > lift.m or state.raised
         shrink = math.sqrt(self.shrink) if slowly else self.shrink
-        alpha = max(least, state.alpha * shrink)
-        if added or len(state.space.cuts) != len(space.cuts):
-            state.pairs = []  # of other variables
+        alpha = max(least, state.alpha * shrink) if state.anchor is None else state.alpha
+        if added or len(state.space.cuts) != len(space.cuts) or state.anchor is not None:
+            state.pairs = []  # of other variables, or of another function
         state.idle = state.idle + 1 if small and gain <= worth else 0
         if self._reached(lift, state):
             state.end = Status.CONVERGED
         elif state.idle >= self.patience:
-            alpha = self._settle(state, alpha)
+            alpha = self._settle(lift, state, alpha)
         state.pairs = [(s, y * (state.alpha / alpha)) for s, y in state.pairs]
         state.alpha = alpha
         return self._progress(lift, state, added)
@@ -235,20 +249,37 @@ class RegularizedDual(Solver):
     def _evaluate(self, state: _Dual, z: Floats) -> tuple[float, Floats]:
         """The smoothed dual and its gradient; the best bound is booked on the way."""
         space, lift, alpha = state.space, state.space.lift, state.alpha
-        C = -space.slack(z)
-        if lift.flat:
-            C = orthogonal(C, lift.b)
+        C = self._matrix(space, z)
+        if state.anchor is not None:
+            C += alpha * state.anchor
         coarse = alpha >= COARSE * _unit(lift)
         w, V = positive_part(C, state.rank, coarse)
         state.rank = len(w)
         V = V * np.sqrt(w / alpha).astype(V.dtype)
         state.X = np.asarray(V @ V.T, dtype=np.float64)
         linear = float(space.linear @ z)
-        upper = linear + lift.trace * float(w.max(initial=0.0))
-        if upper < state.upper:
-            state.upper, state.best, state.best_space = upper, z.copy(), space
+        if state.anchor is None:
+            self._keep(state, z, linear + lift.trace * float(w.max(initial=0.0)))
         smooth = linear + float(w @ w) / (2 * alpha) + alpha * lift.norm**2 / 2
         return smooth, space.linear - space.rows_of(state.X)
+
+    @staticmethod
+    def _matrix(space: DualSpace, z: Floats) -> Floats:
+        """C, or the part of it that counts."""
+        C = -space.slack(z)
+        return orthogonal(C, space.lift.b) if space.lift.flat else C
+
+    @staticmethod
+    def _keep(state: _Dual, z: Floats, upper: float) -> None:
+        """Keep the vector whose bound is best."""
+        if upper < state.upper:
+            state.upper, state.best, state.best_space = upper, z.copy(), state.space
+
+    def _price(self, state: _Dual) -> None:
+        """The bound at the vector, of which an anchored step knows nothing."""
+        space = state.space
+        top = largest_eigenvalue(self._matrix(space, state.z))
+        self._keep(state, state.z, float(space.linear @ state.z) + space.lift.trace * max(0.0, top))
 
     def _descend(self, state: _Dual) -> None:
         """Projected L-BFGS; ``pairs`` are kept from one step to the next."""
@@ -302,8 +333,11 @@ class RegularizedDual(Solver):
         if off < state.off:
             state.nearest, state.off = state.X, off
 
-    def _settle(self, state: _Dual, alpha: float) -> float:
+    def _settle(self, lift: Lift, state: _Dual, alpha: float) -> float:
         """The bound rises no more: the end, or where X is far from feasible a larger alpha."""
+        if state.anchor is not None:
+            state.off = math.inf
+            self._book(lift, state)
         if state.off <= NEAR:
             state.end = Status.CONVERGED
         elif state.raised >= RAISES:
@@ -311,7 +345,7 @@ class RegularizedDual(Solver):
         else:
             state.raised, state.idle = state.raised + 1, 0
             state.pairs = []  # of a worse conditioned function
-            return alpha * RAISE
+            return alpha * (RAISE if state.anchor is None else self.shrink)
         return alpha
 
     def _reached(self, lift: Lift, state: _Dual) -> bool:
@@ -360,12 +394,16 @@ def _newton_direction(pairs: list[tuple[Floats, Floats]], g: Floats, free: Any,
     """
     if not pairs:
         return scale * g
-    S, Y = (np.array(vectors) * free for vectors in zip(*pairs, strict=True))
-    products, lengths = S @ Y.T, np.sqrt((S * S).sum(axis=1) * (Y * Y).sum(axis=1))
+    S, Y = (np.array(vectors) for vectors in zip(*pairs, strict=True))
+    S *= free  # in place: of many samples these are gigabytes
+    Y *= free
+    products = S @ Y.T
+    lengths = np.sqrt(np.einsum("ij,ij->i", S, S) * np.einsum("ij,ij->i", Y, Y))
     kept = products.diagonal() > 1e-10 * lengths
     if not kept.any():
         return scale * g
-    S, Y, products = S[kept], Y[kept], products[np.ix_(kept, kept)]
+    if not kept.all():
+        S, Y, products = S[kept], Y[kept], products[np.ix_(kept, kept)]
     sy, upper = products.diagonal(), np.triu(products)
     a, _ = dtrtrs(upper, S @ g)
     q = float(sy[-1] / (Y[-1] @ Y[-1])) * (g - a @ Y)

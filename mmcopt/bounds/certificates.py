@@ -144,14 +144,16 @@ def _proved_by(f: Any, certificate: Certificate) -> float:
     return float(relaxed.bound(certificate.duals))
 
 
-def certified(result: Result, kind: str, duals: dict[str, Any]) -> Result:
+def certified(result: Result, kind: str, duals: dict[str, Any],
+              value: float | None = None) -> Result:
     """Attach the bound of a dual point when it is better than the one there.
 
+    ``value`` is that bound where it has just been computed: that of a large tree takes long.
     One above the objective of a feasible point, by more than rounding, is no bound: it is left out.
     """
     f = result.formulation
     found = Certificate(kind, {}, duals, f)
-    value = bound_of(f, found)
+    value = bound_of(f, found) if value is None else value
     if result.feasible and value > result.objective:
         value = _not_above(result, value, kind)
     if not value > -math.inf or (result.lower_bound is not None and value <= result.lower_bound):

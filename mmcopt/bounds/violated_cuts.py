@@ -83,5 +83,7 @@ def violated(lift: Lift, X: Floats, most: int, least: float = 0.02) -> Cuts:
 
 def worst(lift: Lift, X: Floats) -> float:
     """Largest violation of a triangle at X, in the units of M, or 0."""
-    found = triangles(lift, np.ascontiguousarray(X, dtype=np.float64), 1, 0.0)[1]
-    return float(found[0]) / (lift.top - lift.floor) if found.size else 0.0
+    from mmcopt.compiled import triangles as loops
+
+    X = np.ascontiguousarray(X, dtype=np.float64)
+    return float(loops.worst(X, lift.top, bool(lift.binary))) / (lift.top - lift.floor)

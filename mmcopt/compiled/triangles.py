@@ -31,6 +31,24 @@ def histogram(X: Floats, top: float, binary: bool, least: float, width: float) -
 
 
 @compiled()
+def worst(X: Floats, top: float, binary: bool) -> float:
+    """The largest violation of a triangle, or 0."""
+    m, found = X.shape[0], 0.0
+    for i in range(m):
+        for j in range(i + 1, m):
+            a, here = X[i, j], 0.0
+            for h in range(j + 1, m):
+                b, c = X[i, h], X[j, h]
+                total = a + b + c
+                v = total - 2.0 * min(a, b, c)
+                if binary:
+                    v = max(v, -total)
+                here = max(here, v)
+            found = max(found, here - top)
+    return found
+
+
+@compiled()
 def collect(X: Floats, top: float, binary: bool, least: float, out: Ints, by: Floats) -> int:
     """Write triangles violated by more than ``least``, as many as there is room for."""
     m, found = X.shape[0], 0
@@ -41,16 +59,15 @@ def collect(X: Floats, top: float, binary: bool, least: float, out: Ints, by: Fl
                 b, c = X[i, h], X[j, h]
                 total = a + b + c
                 low = min(a, b, c)
-                v, kind = total - 2.0 * low - top, 1
-                if low == b:
-                    kind = 2
-                elif low == a:
-                    kind = 3
-                if low == c:
-                    kind = 1
-                if binary and -total - top > v:
-                    v, kind = -total - top, 0
-                if v > least and found < len(by):
+                v = total - 2.0 * low - top
+                if binary:
+                    v = max(v, -total - top)
+                if v > least:  # seldom: what is asked once for each triangle is kept short
+                    if found == len(by):
+                        return found
+                    kind = 1 if low == c else 2 if low == b else 3
+                    if binary and -total - top > total - 2.0 * low - top:
+                        kind = 0
                     out[found, 0], out[found, 1], out[found, 2], out[found, 3] = i, j, h, kind
                     by[found] = v
                     found += 1

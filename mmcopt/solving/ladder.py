@@ -42,14 +42,22 @@ from mmcopt.types import Labels, Path
 
 Watch = Callable[[Rung], Any]
 MAX_LABELINGS = 1_000_000  # labelings up to which all of them are tried
-INTERIOR = 1200  # samples up to which the interior point is used, beyond which the mixing method is
+INTERIOR = 300  # samples up to which the interior point is used, beyond which the mixing method is
+ROUGH = 0.01  # tolerance of the mixing method: what it leaves open is for the cuts that follow
+FIRST = 0.2  # share of the time that is left which it may take
 JOINT = 300  # samples up to which triangles on the labels of a hinge problem are worth their time
 KERNELS = 1500  # samples up to which a dense system for each of several kernels is factorised
-BRANCHING = 600  # samples up to which cuts and branching are worth their time
+BRANCHING = 600  # samples up to which a tree bounds its own root, where clusters are many
+GROWING = 0.4  # share of the time in which a tree of labels grows: proving its nodes takes longer
+CLOSING = 6e-10  # seconds for proving and rounding what a relaxation has come to, times n^3
 SPLIT = 4000  # nodes up to which a dense relaxation of k-means, or of a graph, fits into memory
 SEEDED = 12  # steps of the default search that begins at rounded labels,
 WHOLE = 1_000_000  # and of one whole run of it: a limit of steps keeps it from beginning again
-LARGE = {"evaluations": 20, "shrink": 0.6}  # of RegularizedDual, where an evaluation takes long
+# Of RegularizedDual, where pairs of samples have rows of their own and evaluations take long, and
+# where cuts are many: both ways the bound rises from the start.
+LARGE: dict[str, Any] = {"anchored": True, "start": 0.005, "evaluations": 10}
+ANCHORED: dict[str, Any] = {"anchored": True, "start": 0.01, "evaluations": 30,
+                            "cuts_per_node": 8.0, "patience": 12}
 
 
 @dataclass
@@ -66,19 +74,28 @@ class _Climb:
     rungs: list[Rung] = field(default_factory=list)  # those of earlier calls come first
     stopped: bool = False
     cut_short: bool = False  # whether a solve on the way had too little time
+    closing: float = 0.0  # seconds that the end of a level takes after its last step
 
     def __post_init__(self) -> None:
         self.again = {rung.level for rung in self.rungs}
         self.vanishing = self.result.formulation.vanishing
 
-    def remaining(self) -> float | None:
-        """Seconds that are left; None without a limit."""
-        return None if self.deadline == math.inf else max(0.0, self.deadline - clock())
+    def remaining(self, share: float = 1.0) -> float | None:
+        """Seconds that are left for steps, or a share of them; None without a limit."""
+        if self.deadline == math.inf:
+            return None
+        return share * max(0.0, self.deadline - self.closing - clock())
 
     def ended(self, status: Status) -> None:
         """Note how a solve on the way has ended."""
         self.stopped |= status is Status.INTERRUPTED
         self.cut_short |= status is Status.TIME_LIMIT
+
+    @property
+    def target(self) -> float | None:
+        """A bound at which the gap is closed."""
+        target = self.value - 0.5 * CERTIFIED_GAP * abs(self.value)
+        return target if math.isfinite(target) else None
 
     @property
     def closed(self) -> bool:
@@ -89,7 +106,7 @@ class _Climb:
     @property
     def over(self) -> bool:
         """Whether the gap is closed, or the time is up."""
-        return self.closed or self.stopped or clock() >= self.deadline
+        return self.closed or self.stopped or self.remaining() == 0.0
 
     def record(self, level: str, lower: float | None = None) -> None:
         """Note what is known now, and tell whoever watches."""
@@ -144,8 +161,9 @@ def tighten(result: Result, *, time_limit: float | None = None, improve: bool = 
     """Raise the bound of a result as far as ``time_limit`` seconds allow.
 
     The levels are: the eigenvalue bound; all labelings, where they are few; the semidefinite
-    relaxation (max-cut for two clusters, by `InteriorPoint`, or `LowRank` for many samples;
-    partition for more); the same with cuts, and branch and bound. For k-means and its kin it is
+    relaxation (max-cut for two clusters, by `InteriorPoint`, or roughly by `LowRank` for many
+    samples; partition for more); the same with cuts, and branch and bound, which goes on from them.
+    A limit leaves time to prove what was reached. For k-means and its kin it is
     the Peng-Wei relaxation with cuts, after the cheap ones, and branch and bound. For hinge
     problems the levels are the lifted margin and, for two clusters, a tree over their labels, or
     with an active balance and few samples labels lifted beside it and triangles; with several
@@ -175,7 +193,8 @@ def _climbed(result: Result, time_limit: float | None, improve: bool,
     began = clock() - spent
     deadline = math.inf if time_limit is None else began + time_limit
     watch = _print if progress is True else progress or None
-    climb = _Climb(result, result.point, value, deadline, watch, book, began, rungs)
+    climb = _Climb(result, result.point, value, deadline, watch, book, began, rungs,
+                   closing=_closing(f))
     climb.record("cheap" if result.certificate is None else result.certificate.kind)
     broken = ""
     try:
@@ -223,9 +242,11 @@ def _levels(f: Any) -> list[Level] | None:
         return [Level("enumeration", _enumerated)]
     if isinstance(lq.matrix, Sparse) and lq.n > SPLIT:
         return []  # relaxations are dense
-    last = Level("branch-and-bound", _branched, True) if lq.n <= BRANCHING \
-        else Level("sdp+cuts" if lq.k == 2 else "partition", _dual, True)
-    return [Level("sdp", _interior), last] if lq.k == 2 else [last]
+    tree = Level("branch-and-bound", _branched, True)
+    if lq.k == 2:
+        return [Level("sdp", _first), _dual("sdp+cuts", ANCHORED), tree]
+    many = [_dual("partition", LARGE), _dual("partition+cuts", ANCHORED), tree]
+    return [tree] if lq.n <= BRANCHING else many
 
 
 def _levels_of_ratio(ratio: LabelRatio) -> list[Level]:
@@ -237,6 +258,12 @@ def _levels_of_ratio(ratio: LabelRatio) -> list[Level]:
     if ratio.n <= BRANCHING:
         return [Level("branch-and-bound", _branched, True)]
     return [Level("peng-wei+cuts", _split, True)] if ratio.n <= SPLIT else []
+
+
+def _closing(f: Any) -> float:
+    """Seconds that the end of a level takes: it computes all eigenvalues of a matrix or two."""
+    lq = f.offer(LabelQuadratic) if f.offer(LabelRatio) is None else None
+    return 0.0 if lq is None else float(CLOSING * lq.n**3)
 
 
 def _left(levels: list[Level], result: Result) -> list[Level]:
@@ -263,28 +290,29 @@ def _enumerated(climb: _Climb) -> None:
         climb.found(lq.expand(nodes))
 
 
-def _interior(climb: _Climb) -> None:
-    """The max-cut relaxation, exactly; nothing where its rows are more than a balance."""
+def _first(climb: _Climb) -> None:
+    """The max-cut relaxation; nothing where its rows are more than a balance."""
     relaxed = climb.result.formulation.relax("sdp")
-    first, second = (registry.solver(name)() for name in ("InteriorPoint", "LowRank"))
-    solver = first if relaxed.n <= INTERIOR else second
+    solver = registry.solver("LowRank")(tol=ROUGH)
+    if relaxed.n <= INTERIOR or solver.refuses(relaxed) is not None:
+        solver = registry.solver("InteriorPoint")()
     if solver.refuses(relaxed) is None:
-        _relaxed(climb, relaxed, solver)
+        _relaxed(climb, relaxed, solver, share=FIRST)
 
 
-def _dual(climb: _Climb) -> None:
-    """The relaxation of many samples by its regularised dual: with triangles for two clusters."""
-    f = climb.result.formulation
-    relaxed = f.relax("sdp+cuts" if f.n_clusters == 2 else "partition")
-    _relaxed(climb, relaxed, registry.solver("RegularizedDual")(**LARGE))
+def _dual(kind: str, options: dict[str, Any]) -> Level:
+    """A relaxation with many rows or cuts by its regularised dual, until all is proved."""
+    def take(climb: _Climb) -> None:
+        solver = registry.solver("RegularizedDual")(target=climb.target, **options)
+        _relaxed(climb, climb.result.formulation.relax(kind), solver)
+
+    return Level(kind, take, True)
 
 
 def _split(climb: _Climb) -> None:
     """The relaxation of k-means with cuts, until it has proved what is known to be reached."""
     relaxed = climb.result.formulation.relax("peng-wei+cuts")
-    target = climb.value - 0.5 * CERTIFIED_GAP * abs(climb.value)
-    aim = target if math.isfinite(target) else None
-    _relaxed(climb, relaxed, registry.solver("Splitting")(target=aim))
+    _relaxed(climb, relaxed, registry.solver("Splitting")(target=climb.target))
 
 
 def _by_default(kind: str) -> Level:
@@ -296,16 +324,19 @@ def _by_default(kind: str) -> Level:
     return Level(kind, take)
 
 
-def _relaxed(climb: _Climb, relaxed: Any, solver: Any, steps: int = SEEDED) -> None:
+def _relaxed(climb: _Climb, relaxed: Any, solver: Any, steps: int = SEEDED,
+             share: float = 1.0) -> None:
+    """Solve a relaxation in a share of the time, and search from the labels that it gives."""
     def watch(row: dict[str, float]) -> None:
         climb.record(relaxed.kind, row["dual"])
 
     known = climb.result.certificate
     start = None if known is None or known.kind != relaxed.kind or not solver.goes_on(known.kind) \
         else Proved(None, known.duals)
-    out = solve(relaxed, solver, init=start, time_limit=climb.remaining(), seed=0, callback=watch,
-                checkpoint=climb.place(relaxed.kind))
-    climb.ended(out.status)
+    out = solve(relaxed, solver, init=start, time_limit=climb.remaining(share), seed=0,
+                callback=watch, checkpoint=climb.place(relaxed.kind))
+    if share == 1.0 or out.status is Status.INTERRUPTED:
+        climb.ended(out.status)
     if out.certificate is not None:
         climb.result = certified(climb.result, relaxed.kind, out.certificate.duals)
     f = climb.result.formulation
@@ -331,7 +362,7 @@ def _branched(climb: _Climb) -> None:
 
 def _tree(climb: _Climb) -> None:
     """A tree over the labels of classes."""
-    _proved(climb, _tree_of(climb.result.formulation), "margin-tree", "margin-tree")
+    _proved(climb, _tree_of(climb.result.formulation), "margin-tree", "margin-tree", GROWING)
 
 
 TREE = Level("margin-tree", _tree, True)
@@ -344,21 +375,24 @@ def _tree_of(f: Any) -> Any:
     return next((solver for solver in found if solver.refuses(f) is None), None)
 
 
-def _proved(climb: _Climb, solver: Any, kind: str, root: str) -> None:
-    """A tree by a solver whose certificate is of that kind; ``root`` names what its root does."""
+def _proved(climb: _Climb, solver: Any, kind: str, root: str, share: float = 1.0) -> None:
+    """A tree by a solver whose certificate is of that kind; ``root`` names what its root does.
+
+    The rest of the time is for its proof.
+    """
     def watch(row: dict[str, float]) -> None:
         climb.value = min(climb.value, row["best"] + SAME * abs(row["best"]))
         climb.record(kind if row["nodes"] > 1 else root, row["lower"])
 
     f, known = climb.result.formulation, climb.value
     start = replace(climb.result, point=climb.labels) if climb.value < math.inf else None
-    out = solve(f, solver, init=start, time_limit=climb.remaining(), seed=0, callback=watch,
+    out = solve(f, solver, init=start, time_limit=climb.remaining(share), seed=0, callback=watch,
                 checkpoint=climb.place(kind))
     climb.value = known
     climb.ended(out.status)
     climb.found(out.point)
     if out.certificate is not None and out.certificate.kind == kind:
-        climb.result = certified(climb.result, kind, out.certificate.duals)
+        climb.result = certified(climb.result, kind, out.certificate.duals, out.lower_bound)
     climb.record(kind)
 
 
@@ -406,7 +440,7 @@ def _end(climb: _Climb, broken: str) -> ClimbEnd:
         return ClimbEnd.INTERRUPTED
     if climb.closed:
         return ClimbEnd.CLOSED
-    return ClimbEnd.TIME if climb.cut_short or clock() >= climb.deadline else ClimbEnd.EXHAUSTED
+    return ClimbEnd.TIME if climb.cut_short or climb.remaining() == 0.0 else ClimbEnd.EXHAUSTED
 
 
 def _print(rung: Rung) -> None:

@@ -215,6 +215,30 @@ def test_alpha_starts_and_falls_as_told():
     assert low.min() == pytest.approx(1e-2 * unit)
 
 
+ANCHORED = {"anchored": True, "start": 0.01, "evaluations": 30}
+
+
+@pytest.mark.parametrize("kind, k", [("sdp", 2), ("sdp+cuts", 2), ("partition", 3),
+                                     ("partition+cuts", 3)])
+def test_anchored_it_comes_to_the_same_bound(kind, k):
+    relaxed = problem(k).relax(kind)
+    falling = mm.solve(relaxed, RegularizedDual())
+    anchored = mm.solve(relaxed, RegularizedDual(**ANCHORED))
+    assert anchored.status is Status.CERTIFIED or anchored.status is Status.CONVERGED
+    assert anchored.lower_bound == pytest.approx(falling.lower_bound, rel=2e-5)
+    assert anchored.lower_bound <= best(k) * (1 + 1e-9) and anchored.verify()
+
+
+def test_anchored_it_begins_at_the_last_x_and_keeps_alpha():
+    relaxed = LeastSquares(WIDE, lam=0.05).relax("sdp+cuts")
+    out = dual_only(relaxed, 8, **ANCHORED)
+    assert out.state.alpha == dual_only(relaxed, 0, **ANCHORED).state.alpha
+    assert out.state.anchor is out.state.X
+    falling = dual_only(relaxed, 8, start=0.01, evaluations=30, shrink=1.0)
+    assert relaxed.lift.lower(out.duals) == pytest.approx(out.lower_bound, rel=1e-6)
+    assert out.lower_bound > falling.lower_bound  # which stays at that alpha
+
+
 def test_cuts_per_node_limit_what_a_step_adds():
     f = LeastSquares(WIDE[:30], 2, lam=0.01).relax("sdp+cuts")
     few, many = (mm.solve(f, RegularizedDual(cuts_per_node=c), max_iter=3) for c in (0.5, 6.0))

@@ -8,7 +8,7 @@ import pytest
 
 import mmcopt as mm
 from mmcopt.errors import ResourceError
-from mmcopt.formulations import LeastSquares
+from mmcopt.formulations import CPM3C, LeastSquares
 from mmcopt.kernels import Gaussian
 from mmcopt.modeling.result import Status
 from mmcopt.solving import ladder
@@ -100,8 +100,51 @@ def test_many_samples_take_the_levels_that_fit_them(monkeypatch):
     two, three = (LeastSquares(DIGITS[:36], k, kernel=WIDE) for k in (2, 3))
     result = mm.solve(two, seed=0).certify(time_limit=0.6)
     assert levels(result)[:3] == ["eig", "sdp", "sdp+cuts"] and result.gap < 0.01
-    result = mm.solve(three, seed=0).certify(time_limit=0.4)
-    assert levels(result) == ["eig", "partition"] and result.verify()
+    result = mm.solve(three, seed=0).certify(time_limit=1e6)
+    assert levels(result)[:3] == ["eig", "partition", "partition+cuts"]
+    assert result.gap <= 1e-4 and result.verify()
+
+
+@pytest.mark.parametrize("interior", [1, 60])
+def test_a_tree_goes_on_from_the_cuts_at_any_size(interior, monkeypatch):
+    monkeypatch.setattr(ladder, "BRANCHING", 1)
+    monkeypatch.setattr(ladder, "INTERIOR", interior)
+    monkeypatch.setattr(ladder, "ANCHORED", ladder.ANCHORED | {"evaluations": 3, "tol": 1.0,
+                                                              "patience": 1})
+    X = np.random.default_rng(1).standard_normal((36, 6))
+    result = mm.solve(LeastSquares(X, 2, lam=0.1), seed=0).certify()
+    assert levels(result) == ["eig", "sdp", "sdp+cuts", "branch-and-bound"]
+    assert result.status is Status.CERTIFIED and result.verify()
+    assert result.certificate.kind == "branch-and-bound"
+
+
+def test_the_first_level_leaves_time_for_the_others(monkeypatch):
+    monkeypatch.setattr(ladder, "INTERIOR", 1)
+    monkeypatch.setattr(ladder, "FIRST", 1e-15)
+    result = mm.solve(PROBLEM, seed=0).certify(time_limit=1e6)
+    assert result.climb_end is mm.modeling.result.ClimbEnd.CLOSED and result.verify()
+    monkeypatch.setattr(ladder, "_levels", lambda f: [ladder.Level("sdp", ladder._first)])
+    result = mm.solve(PROBLEM, seed=0).certify(time_limit=1e6)
+    assert result.climb_end is mm.modeling.result.ClimbEnd.EXHAUSTED  # there was time left
+
+
+def test_no_level_begins_when_there_is_only_time_for_proofs(monkeypatch):
+    monkeypatch.setattr(ladder, "CLOSING", 1.0)
+    first = mm.solve(PROBLEM, seed=0)
+    result = first.certify(time_limit=60.0**3)
+    assert levels(result) == ["eig"] and result.lower_bound == first.lower_bound
+    assert result.message == "the time was up before the gap was closed"
+    assert len(levels(first.certify(time_limit=60.0**3 + 1e6))) > 1
+
+
+def test_a_tree_of_labels_leaves_time_for_its_proof(monkeypatch):
+    limits = []
+    solve = ladder.solve
+    monkeypatch.setattr(ladder, "solve", lambda *given, **options: limits.append(
+        options["time_limit"]) or solve(*given, **options))
+    problem = CPM3C(DIGITS[:30], 2, beta=0.1)
+    assert mm.solve(problem, seed=0).certify(time_limit=1e6).certificate.kind == "margin-tree"
+    assert limits[-1] == pytest.approx(ladder.GROWING * 1e6, rel=0.01) and limits[-1] < limits[0]
 
 
 def test_the_ladder_is_saved_and_the_bound_verified_elsewhere(tmp_path):
@@ -144,8 +187,7 @@ def test_what_does_not_fit_is_refused_before_it_starts_with_a_way_out(monkeypatc
 
 
 def test_a_climb_that_ends_by_itself_does_not_say_that_time_was_up(monkeypatch):
-    monkeypatch.setattr(ladder, "BRANCHING", 30)
-    monkeypatch.setattr(ladder, "INTERIOR", 30)
+    monkeypatch.setattr(ladder, "_levels", lambda f: [ladder._dual("partition", ladder.LARGE)])
     problem = LeastSquares(DIGITS[:36], 3, kernel=WIDE)
     for limit in (None, 1e6):
         result = mm.solve(problem, seed=0, max_iter=1).certify(time_limit=limit)
