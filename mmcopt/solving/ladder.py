@@ -48,7 +48,6 @@ FIRST = 0.2  # share of the time that is left which it may take
 JOINT = 300  # samples up to which triangles on the labels of a hinge problem are worth their time
 KERNELS = 1500  # samples up to which a dense system for each of several kernels is factorised
 BRANCHING = 600  # samples up to which a tree bounds its own root, where clusters are many
-GROWING = 0.4  # share of the time in which a tree of labels grows: proving its nodes takes longer
 CLOSING = 6e-10  # seconds for proving and rounding what a relaxation has come to, times n^3
 SPLIT = 4000  # nodes up to which a dense relaxation of k-means, or of a graph, fits into memory
 SEEDED = 12  # steps of the default search that begins at rounded labels,
@@ -362,7 +361,7 @@ def _branched(climb: _Climb) -> None:
 
 def _tree(climb: _Climb) -> None:
     """A tree over the labels of classes."""
-    _proved(climb, _tree_of(climb.result.formulation), "margin-tree", "margin-tree", GROWING)
+    _proved(climb, _tree_of(climb.result.formulation), "margin-tree", "margin-tree")
 
 
 TREE = Level("margin-tree", _tree, True)
@@ -375,18 +374,15 @@ def _tree_of(f: Any) -> Any:
     return next((solver for solver in found if solver.refuses(f) is None), None)
 
 
-def _proved(climb: _Climb, solver: Any, kind: str, root: str, share: float = 1.0) -> None:
-    """A tree by a solver whose certificate is of that kind; ``root`` names what its root does.
-
-    The rest of the time is for its proof.
-    """
+def _proved(climb: _Climb, solver: Any, kind: str, root: str) -> None:
+    """A tree by a solver whose certificate is of that kind; ``root`` names what its root does."""
     def watch(row: dict[str, float]) -> None:
         climb.value = min(climb.value, row["best"] + SAME * abs(row["best"]))
         climb.record(kind if row["nodes"] > 1 else root, row["lower"])
 
     f, known = climb.result.formulation, climb.value
     start = replace(climb.result, point=climb.labels) if climb.value < math.inf else None
-    out = solve(f, solver, init=start, time_limit=climb.remaining(share), seed=0, callback=watch,
+    out = solve(f, solver, init=start, time_limit=climb.remaining(), seed=0, callback=watch,
                 checkpoint=climb.place(kind))
     climb.value = known
     climb.ended(out.status)

@@ -8,7 +8,7 @@ import pytest
 
 import mmcopt as mm
 from mmcopt.errors import ResourceError
-from mmcopt.formulations import CPM3C, LeastSquares
+from mmcopt.formulations import LeastSquares
 from mmcopt.kernels import Gaussian
 from mmcopt.modeling.result import Status
 from mmcopt.solving import ladder
@@ -135,16 +135,6 @@ def test_no_level_begins_when_there_is_only_time_for_proofs(monkeypatch):
     assert levels(result) == ["eig"] and result.lower_bound == first.lower_bound
     assert result.message == "the time was up before the gap was closed"
     assert len(levels(first.certify(time_limit=60.0**3 + 1e6))) > 1
-
-
-def test_a_tree_of_labels_leaves_time_for_its_proof(monkeypatch):
-    limits = []
-    solve = ladder.solve
-    monkeypatch.setattr(ladder, "solve", lambda *given, **options: limits.append(
-        options["time_limit"]) or solve(*given, **options))
-    problem = CPM3C(DIGITS[:30], 2, beta=0.1)
-    assert mm.solve(problem, seed=0).certify(time_limit=1e6).certificate.kind == "margin-tree"
-    assert limits[-1] == pytest.approx(ladder.GROWING * 1e6, rel=0.01) and limits[-1] < limits[0]
 
 
 def test_the_ladder_is_saved_and_the_bound_verified_elsewhere(tmp_path):
