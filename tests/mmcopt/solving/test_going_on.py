@@ -15,7 +15,7 @@ X, Y = RNG.standard_normal((18, 2)), RNG.standard_normal((40, 4))
 IMPATIENT = BranchAndBound(root_rounds=2, node_rounds=1, enumerate=4)
 TREES = [
     (LeastSquares(X[:12], 3), IMPATIENT, 2),
-    pytest.param((LeastSquares(RNG.standard_normal((30, 5)), 3), "BranchAndBound", 8),
+    pytest.param((LeastSquares(RNG.standard_normal((30, 5)), 3), "BranchAndBound", 10),
                  marks=pytest.mark.slow),
     (KernelKMeans(np.random.default_rng(3).standard_normal((30, 3)), 4), "BranchAndBound", 5),
     (CPM3C(Y, 2, beta=0.1), "MarginTree", 1),
