@@ -121,7 +121,7 @@ def solve(args: Namespace) -> int:
         if args.certify is not None and not interrupted:
             try:
                 result, interrupted = climb(result, args.certify, quiet=args.json,
-                                            checkpoint=args.checkpoint)
+                                            checkpoint=args.checkpoint, executor=executor)
             except BackendError as e:  # what was found before is shown all the same
                 failed = f"raising the bound failed: {' '.join(str(e).split())}"
     answer = Answer(task, result)
@@ -218,8 +218,9 @@ def certify(args: Namespace) -> int:
     if not report:
         bad = "; ".join(f"{c.name}: {c.detail}" for c in report.checks if not c.ok)
         raise DataError(f"{args.run} does not verify: {bad}.")
-    after, interrupted = climb(before, args.seconds, quiet=args.json,
-                               checkpoint=args.checkpoint)
+    with executor_of(args.executor) as executor:
+        after, interrupted = climb(before, args.seconds, quiet=args.json,
+                                   checkpoint=args.checkpoint, executor=executor)
     again = after.verify()
     if args.save:
         after.save(args.save)

@@ -132,11 +132,12 @@ class LadderWatch:
 
 
 def climb(result: Result, seconds: float, *, quiet: bool,
-          checkpoint: str | None = None) -> tuple[Result, bool]:
+          checkpoint: str | None = None, executor: Any = None) -> tuple[Result, bool]:
     """Raise the bound of a result before the reader's eyes; also whether Ctrl-C ended it."""
     with LadderWatch(seconds, quiet=quiet) as watch:
         try:
-            tight = result.certify(time_limit=seconds, progress=watch, checkpoint=checkpoint)
+            tight = result.certify(time_limit=seconds, progress=watch, executor=executor,
+                                   checkpoint=checkpoint)
         except KeyboardInterrupt:  # before the first level; nothing found so far is lost
             return result, True
     return tight, interrupted(tight)

@@ -242,10 +242,10 @@ def _output_options(parser: Any) -> None:
                         help="print one JSON object to standard output and nothing else")
 
 
-def _executor_option(group: Any, what: str) -> None:
-    group.add_argument("--executor", metavar="WHERE", help=f"where {what} are done: threads (the "
-                       "default of --jobs), processes, or tcp://HOST:PORT, the scheduler of a "
-                       "Dask cluster")
+def _executor_option(group: Any, what: str, threads: str = "threads (the default of --jobs)"
+                     ) -> None:
+    group.add_argument("--executor", metavar="WHERE", help=f"where {what} are done: {threads}, "
+                       "processes, or tcp://HOST:PORT, the scheduler of a Dask cluster")
 
 
 def _solve_parser(commands: Any) -> None:
@@ -261,7 +261,7 @@ def _solve_parser(commands: Any) -> None:
                      "random; kmeans for margins of three clusters and more)")
     run.add_argument("--time-limit", type=float, metavar="SECONDS", help="for all, in total")
     run.add_argument("--jobs", type=int, metavar="N", help="restarts at once")
-    _executor_option(run, "restarts")
+    _executor_option(run, "restarts, and nodes of branch and bound,")
     _checkpoint_option(run, "search and the climb of --certify")
     out = p.add_argument_group("output")
     out.add_argument("--out", metavar="FILE.csv", help="write the clusters, one a line")
@@ -307,6 +307,7 @@ def _other_parsers(commands: Any) -> None:
                    help="default: %(default)s")
     p.add_argument("--save", metavar="FILE.npz", help="write the run with its new bound")
     _checkpoint_option(p, "climb")
+    _executor_option(p, "nodes of branch and bound", "threads")
     p.add_argument("--plot", metavar="FILE",
                    help="draw the bounds against time (.png, .pdf, .svg)")
     p.add_argument("--json", action="store_true", help="print one JSON object and nothing else")

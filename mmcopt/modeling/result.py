@@ -259,7 +259,8 @@ class Result:
         return verify(self)
 
     def certify(self, *, time_limit: float | None = None, improve: bool = True,
-                progress: Any = None, checkpoint: Path | None = None) -> Result:
+                progress: Any = None, executor: Any = None,
+                checkpoint: Path | None = None) -> Result:
         """Return this result with the best bound found within ``time_limit`` seconds.
 
         ``ladder`` records what was known when; a killed climb goes on from its ``checkpoint``. See
@@ -268,7 +269,7 @@ class Result:
         from mmcopt.solving.ladder import tighten
 
         return tighten(self, time_limit=time_limit, improve=improve, progress=progress,
-                       checkpoint=checkpoint)
+                       executor=executor, checkpoint=checkpoint)
 
     def merge(self, other: Result) -> Result:
         """Of two results for one problem: the smaller objective with the larger bound."""

@@ -35,6 +35,7 @@ from mmcopt.modeling.result import (
 )
 from mmcopt.solving.checkpoints import ClimbBook, Place, climb_book
 from mmcopt.solving.driver import solve
+from mmcopt.solving.executors import check_executor
 from mmcopt.solving.pairing import resolve_solver
 from mmcopt.solving.solver import Proved
 from mmcopt.tolerances import CERTIFIED_GAP, FEASIBLE, SAME
@@ -74,6 +75,7 @@ class _Climb:
     stopped: bool = False
     cut_short: bool = False  # whether a solve on the way had too little time
     closing: float = 0.0  # seconds that the end of a level takes after its last step
+    executor: Any = None  # where nodes of a tree are worked on
 
     def __post_init__(self) -> None:
         self.again = {rung.level for rung in self.rungs}
@@ -155,7 +157,7 @@ class Level:
 
 
 def tighten(result: Result, *, time_limit: float | None = None, improve: bool = True,
-            progress: Watch | bool | None = None,
+            progress: Watch | bool | None = None, executor: Any = None,
             checkpoint: Path | ClimbBook | None = None) -> Result:
     """Raise the bound of a result as far as ``time_limit`` seconds allow.
 
@@ -169,19 +171,21 @@ def tighten(result: Result, *, time_limit: float | None = None, improve: bool = 
     kernels, the lifted margin of all of them, and for two clusters a tree. Without a limit it goes
     on until the gap is 1e-4. Better labels found on the way become ``incumbent``; with ``improve``
     they are adopted, and the message says so. ``progress`` shows a line a level, or is called with
-    each `Rung`. Ctrl-C ends the climb with the best so far. ``checkpoint`` names a file to which
+    each `Rung`. Ctrl-C ends the climb with the best so far. ``executor`` is where nodes of branch
+    and bound are worked on, as in `mmcopt.solve`. ``checkpoint`` names a file to which
     the climb is written about once a second (it may be that of `mmcopt.solve`): the same call goes
     on where a killed one was, and time counts on.
     """
     optional(real(0)).check("certify", "time_limit", time_limit)
     flag().check("certify", "improve", improve)
+    check_executor("certify", executor)
     with same_threads(getattr(result.formulation, "n", 0)):
         book = None if checkpoint is None else climb_book(checkpoint, result)
-        return _climbed(cheap_bound(result), time_limit, improve, progress, book)
+        return _climbed(cheap_bound(result), time_limit, improve, progress, book, executor)
 
 
 def _climbed(result: Result, time_limit: float | None, improve: bool,
-             progress: Watch | bool | None, book: ClimbBook | None) -> Result:
+             progress: Watch | bool | None, book: ClimbBook | None, executor: Any) -> Result:
     """Go up level by level, until the gap is closed or the time is up."""
     f = result.formulation
     levels = _levels(f)
@@ -193,7 +197,7 @@ def _climbed(result: Result, time_limit: float | None, improve: bool,
     deadline = math.inf if time_limit is None else began + time_limit
     watch = _print if progress is True else progress or None
     climb = _Climb(result, result.point, value, deadline, watch, book, began, rungs,
-                   closing=_closing(f))
+                   closing=_closing(f), executor=executor)
     climb.record("cheap" if result.certificate is None else result.certificate.kind)
     broken = ""
     try:
@@ -211,14 +215,14 @@ def _climbed(result: Result, time_limit: float | None, improve: bool,
 
 @known_keywords
 def certify(problem: Formulation, labels: Labels, *, time_limit: float | None = None,
-            improve: bool = False, progress: Any = None,
+            improve: bool = False, progress: Any = None, executor: Any = None,
             checkpoint: Path | None = None) -> Result:
     """Evaluate somebody's labels and bound how far from optimal they are.
 
-    See `tighten` for how, and for ``progress`` and ``checkpoint``.
+    See `tighten` for how, and for ``progress``, ``executor`` and ``checkpoint``.
     """
     return tighten(evaluate(problem, labels), time_limit=time_limit, improve=improve,
-                   progress=progress, checkpoint=checkpoint)
+                   progress=progress, executor=executor, checkpoint=checkpoint)
 
 
 def _levels(f: Any) -> list[Level] | None:
@@ -383,7 +387,7 @@ def _proved(climb: _Climb, solver: Any, kind: str, root: str) -> None:
     f, known = climb.result.formulation, climb.value
     start = replace(climb.result, point=climb.labels) if climb.value < math.inf else None
     out = solve(f, solver, init=start, time_limit=climb.remaining(), seed=0, callback=watch,
-                checkpoint=climb.place(kind))
+                executor=climb.executor, checkpoint=climb.place(kind))
     climb.value = known
     climb.ended(out.status)
     climb.found(out.point)

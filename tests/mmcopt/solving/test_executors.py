@@ -22,7 +22,7 @@ from mmcopt.formulations import CPM3C, LeastSquares
 from mmcopt.kernels import Gaussian
 from mmcopt.modeling.result import Status
 from mmcopt.solvers import BranchAndBound, CuttingPlane, Shaking, Tabu
-from mmcopt.solving import Budget, executors, out_of_time
+from mmcopt.solving import Budget, executors, ladder, out_of_time
 from mmcopt.solving.executors import FileSignal, LostError, Team, team
 from mmcopt.solving.runs import under
 from mmcopt.solving.shared_work import lending, side_by_side
@@ -90,6 +90,15 @@ def test_a_tree_is_the_same(executor, tree):
     other = mm.solve(TREE, IMPATIENT, seed=0, executor=executor, n_jobs=2)
     assert proof(other) == proof(tree) and columns(other) == columns(tree)
     assert other.verify()
+
+
+def test_certify_grows_the_same_tree_elsewhere(monkeypatch):
+    monkeypatch.setattr(ladder, "_levels", lambda f: [
+        ladder.Level("branch-and-bound", ladder._branched, True)])
+    first = mm.solve(TREE, Tabu(), seed=0, max_iter=2)
+    alone, other = first.certify(), first.certify(executor="processes")
+    assert proof(other) == proof(alone) and other.lower_bound == alone.lower_bound
+    assert len(alone.certificate.duals["parent"]) > 1 and other.verify()
 
 
 @pytest.mark.parametrize("where", ["threads", "processes"])
