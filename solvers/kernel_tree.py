@@ -13,6 +13,7 @@ from mmcopt.bounds.margin_metric import MarginMetric, sample_rows
 from mmcopt.bounds.weight_lift import psi
 from mmcopt.capabilities import Capability, CutRisk, KernelMargin
 from mmcopt.checks import hyper, real
+from mmcopt.linalg import UNIT
 from mmcopt.solvers.margin_tree import LARGEST, MarginTree, Tree, planted
 from mmcopt.solving.runs import out_of_time
 from mmcopt.types import Floats
@@ -20,6 +21,7 @@ from mmcopt.types import Floats
 # Of the g of the root: the weight of its barrier at first and at last, relative, and the factor by
 # which it falls; Newton steps at each weight, at most.
 HEAVY, LIGHT, LIGHTER, CENTRINGS = 10.0, 1e-3, 0.2, 200
+SHORTEST = 1e-8  # step, relative
 LEAST_P = 1.1  # below, the norm of the squares of kernels is too near to their maximum to climb
 
 
@@ -94,8 +96,8 @@ def common_g(rows: list[Floats], c: float, spread: float) -> Floats:
     Newton's method on mean psi plus a barrier of falling weight: log det of every S, and log g.
     """
     n = len(rows[0])
-    toll, ones = spread / n, np.ones(n)
-    g = 0.5 * c / toll / max(float(np.linalg.norm(X, 2)) ** 2 for X in rows) * ones
+    toll = spread / n
+    g = np.full(n, 0.5 * c / toll / max(float(np.linalg.norm(X, 2)) ** 2 for X in rows))
     unit = float(psi(g).mean()) / sum(X.shape[1] for X in rows)
     weight = HEAVY * unit
     value = _barred(rows, c, toll, g, weight)
@@ -104,13 +106,15 @@ def common_g(rows: list[Floats], c: float, spread: float) -> Floats:
             if out_of_time():
                 return g
             step, rise = _newton(rows, c, toll, g, weight)
-            length = min(1.0, 0.99 / max(float(np.max(-step / g)), 1e-300))
-            while length > 1e-8 and not (new := _barred(rows, c, toll, g + length * step, weight)) \
-                    > value:
+            length = min(1.0, 0.99 / max(float(np.max(-step)), 1e-300)) if rise > 0.0 else 0.0
+            while length > SHORTEST:
+                new = _barred(rows, c, toll, g * (1.0 + length * step), weight)
+                if new > value:
+                    break
                 length *= 0.5
-            if length <= 1e-8:
+            if length <= SHORTEST:
                 break
-            g, value = g + length * step, new
+            g, value = g * (1.0 + length * step), new
             if rise < weight:
                 break
         weight *= LIGHTER
@@ -132,15 +136,20 @@ def _barred(rows: list[Floats], c: float, toll: float, g: Floats, weight: float)
 
 def _newton(rows: list[Floats], c: float, toll: float, g: Floats,
             weight: float) -> tuple[Floats, float]:
-    """The step from g, and what it promises."""
-    n = len(g)
-    curved = g > 0.5
-    slope = np.where(curved, 0.25 / g**2, 1.0) / n + weight / g
-    H = np.diag(np.where(curved, 0.5 / g**3, 0.0) / n + weight / g**2)
+    """The step from g, relative to it, and what it promises: 0 where rounding leaves none."""
+    from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+    n, curved = len(g), g > 0.5
+    slope = np.where(curved, 0.25 / g, g) / n + weight
+    H = np.diag(np.where(curved, 0.5 / g, 0.0) / n + weight * (1.0 + n * UNIT))
     for X in rows:
-        S = c * np.eye(X.shape[1]) - X.T @ (toll * g[:, None] * X)
-        K = toll * (X @ np.linalg.solve(S, X.T))
+        taken = toll * g
+        S = c * np.eye(X.shape[1]) - X.T @ (taken[:, None] * X)
+        K = taken[:, None] * (X @ np.linalg.solve(S, X.T))
         slope -= weight * np.diagonal(K)
         H += weight * K * K.T
-    step = np.linalg.solve(H, slope)
+    try:
+        step = np.asarray(cho_solve(cho_factor(H), slope))
+    except (LinAlgError, ValueError):
+        return np.zeros(n), 0.0
     return step, float(slope @ step)

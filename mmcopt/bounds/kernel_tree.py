@@ -89,9 +89,10 @@ class KernelProof(LiftedProof[SignTree]):
             """The slope of the norm."""
             now = np.maximum(square + z[:, None] * (slope + z[:, None] * curve), 0.0)
             top = np.maximum(norms(now, self.power), 1e-300)[:, None]
-            share = (now >= top * (1.0 - 1e-12)).astype(float) if np.isinf(self.power) \
-                else (now / top) ** (self.power - 1.0)
-            return np.asarray((share * (slope + 2.0 * z[:, None] * curve)).sum(axis=1))
+            each = slope + 2.0 * z[:, None] * curve
+            if np.isinf(self.power):  # that of the largest, of those the steepest
+                return np.asarray(np.where(now >= top * (1.0 - 1e-12), each, -np.inf).max(axis=1))
+            return np.asarray(((now / top) ** (self.power - 1.0) * each).sum(axis=1))
 
         low, high = np.zeros(len(square)), np.full(len(square), unit)
         for _ in range(30):  # beyond 1/n the weight is worth no more

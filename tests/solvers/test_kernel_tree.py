@@ -97,6 +97,22 @@ def test_a_step_that_is_found_roughly_does_not_hold_the_others_up():
     judge(496)  # p = 1.2: after twelve halvings no step gained, 8 % from the optimum
 
 
+@pytest.mark.parametrize("p", [1.0, 3.0])
+def test_kernels_that_are_alike_and_rows_that_are_equal(p):
+    X = np.array([[0.0], [0.0], [3.0]])
+    problem = MKC(X, kernels=[Linear(), Linear()], C=700.0, p=p)
+    result = mm.solve(problem, KernelTree(starts=2), seed=0)
+    assert result.status is Status.CERTIFIED and result.verify()
+
+
+@pytest.mark.parametrize("C", [1e-300, 245.6924866554322, 1e12])
+def test_g_of_which_some_are_next_to_nothing(C):
+    X = np.array([2.0, 0.0, -1.0, 1.0, -1.0, -1.0, 1.0])[:, None]
+    problem = MKC(X, kernels=[Gaussian(width=3.0), Linear()], C=C, p=3.0)
+    result = mm.solve(problem, KernelTree(starts=1), seed=0)
+    assert result.status is Status.CERTIFIED and result.verify()
+
+
 @pytest.mark.slow
 def test_it_proves_the_least_of_all_labelings_of_many_instances():
     for seed in range(60, 1000):

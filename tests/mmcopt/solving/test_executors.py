@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import cloudpickle
 import numpy as np
@@ -24,7 +25,7 @@ from mmcopt.modeling.result import Status
 from mmcopt.solvers import BranchAndBound, CuttingPlane, Shaking, Tabu
 from mmcopt.solving import Budget, executors, ladder, out_of_time
 from mmcopt.solving.executors import FileSignal, LostError, Team, team
-from mmcopt.solving.runs import under
+from mmcopt.solving.runs import seconds_left, under
 from mmcopt.solving.shared_work import lending, side_by_side
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import this file
@@ -124,13 +125,22 @@ def test_a_tree_goes_on_here_when_somebody_elses_workers_are_lost(tree):
 
 
 def test_workers_of_a_tree_hear_of_its_time_limit(tree):
-    """One driver step takes eight nodes; none of them is begun without time."""
-    left = []
-    with team("threads", 2, 8) as workers, lending(workers), \
-            under(Budget(deadline=clock() - 1.0)):
-        side_by_side(lambda shared, task: out_of_time(), None, range(8),
-                     lambda task, answer: left.append(answer))
-    assert left == [True] * 8
+    """None is begun without time, and each knows how much there is when it begins."""
+    done, limit = [], Budget(deadline=clock() + 1e6)
+
+    def look(shared, task):
+        if task == 3:
+            limit.deadline = clock() - 1.0
+        return out_of_time(), seconds_left() <= 1e6
+
+    for lent in (True, False):
+        done.clear()
+        limit.deadline = clock() + 1e6
+        with team("threads", 1, 8) as workers, under(limit), \
+                lending(workers) if lent else nullcontext():
+            side_by_side(look, None, list(range(8)), lambda task, got: done.append((task, *got)))
+        assert done == [(0, False, True), (1, False, True), (2, False, True),
+                        (3, not lent, True)]
     late = mm.solve(TREE, IMPATIENT, seed=0, executor="threads", time_limit=0.0)
     assert late.status is Status.TIME_LIMIT and late.verify()
 
