@@ -15,13 +15,14 @@ from mmcopt.capabilities import Capability, CutRisk, KernelMargin
 from mmcopt.checks import hyper, real
 from mmcopt.linalg import UNIT
 from mmcopt.solvers.margin_tree import LARGEST, MarginTree, Tree, planted
-from mmcopt.solving.runs import out_of_time
+from mmcopt.solving.runs import seconds_left
 from mmcopt.types import Floats
 
 # Of the g of the root: the weight of its barrier at first and at last, relative, and the factor by
 # which it falls; Newton steps at each weight, at most.
 HEAVY, LIGHT, LIGHTER, CENTRINGS = 10.0, 1e-3, 0.2, 200
 SHORTEST = 1e-8  # step, relative
+AT_MOST = 0.3  # of the time that is left, for the g of the root
 LEAST_P = 1.1  # below, the norm of the squares of kernels is too near to their maximum to climb
 
 
@@ -93,9 +94,10 @@ class KernelTree(MarginTree):
 def common_g(rows: list[Floats], c: float, spread: float) -> Floats:
     """About the g of largest mean psi for which the S of all kernels are positive definite.
 
-    Newton's method on mean psi plus a barrier of falling weight: log det of every S, and log g.
+    Newton's method on mean psi plus a barrier of falling weight: log det of every S, and log g. It
+    takes a share of the time that is left at most.
     """
-    n = len(rows[0])
+    n, left = len(rows[0]), seconds_left()
     toll = spread / n
     g = np.full(n, 0.5 * c / toll / max(float(np.linalg.norm(X, 2)) ** 2 for X in rows))
     unit = float(psi(g).mean()) / sum(X.shape[1] for X in rows)
@@ -103,7 +105,7 @@ def common_g(rows: list[Floats], c: float, spread: float) -> Floats:
     value = _barred(rows, c, toll, g, weight)
     while weight > LIGHT * unit:
         for _ in range(CENTRINGS):
-            if out_of_time():
+            if math.isfinite(left) and seconds_left() <= (1.0 - AT_MOST) * left:
                 return g
             step, rise = _newton(rows, c, toll, g, weight)
             length = min(1.0, 0.99 / max(float(np.max(-step)), 1e-300)) if rise > 0.0 else 0.0
