@@ -85,9 +85,10 @@ class ClassTree(MarginTree):
         for _ in range(DIRECTIONS):  # what is there if the search is stopped at once
             X = tree.rows[0]
             self._improve(tree, X @ rng.standard_normal((X.shape[1], tree.k)), ROUGH)
-            if out_of_time():
+            scores = tree.plain[0] @ tree.u
+            if out_of_time() and len(np.unique(scores.argmax(axis=1))) == tree.k:
                 return
-        self._improve(tree, tree.plain[0] @ tree.u, EXACT)
+        self._improve(tree, scores, EXACT)
         found = run(MarginSearch(starts=self.starts), f, init, rng)
         self._improve(tree, self.scores(f, found.point), EXACT)
 
