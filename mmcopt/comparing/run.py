@@ -120,15 +120,11 @@ class _Runs:
         where = (task.problem, task.solver, task.seed)
         try:
             place = self._place(where)
-            if not isinstance(solver, Baseline):
+            if isinstance(solver, Baseline):
+                result = solver.solve(problem, task.seed, self.limits["budget"], self.stop, place)
+            else:
                 result = solve(problem, solver, seed=task.seed, callback=step, checkpoint=place,
                                **self.limits)
-            elif place is None:
-                result = solver.solve(problem, task.seed, self.limits["budget"])
-            else:
-                found = place.file.kept(place.key, lambda: solver.search(
-                    problem, task.seed, self.limits["budget"]))
-                result = solver.judged(problem, *found)
         except BackendError as e:
             self._failed(task, e)
         else:
@@ -234,7 +230,7 @@ def _elsewhere(shared: _Elsewhere, task: _Task) -> _Answer:
     with one_thread, warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always", MMCWarning)
         try:
-            result = solver.solve(problem, task.seed, shared.limits["budget"]) \
+            result = solver.solve(problem, task.seed, shared.limits["budget"], shared.stop) \
                 if isinstance(solver, Baseline) else \
                 solve(problem, solver, seed=task.seed,
                       callback=lambda row: shared.stop.is_set(), **shared.limits)

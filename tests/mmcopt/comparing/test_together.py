@@ -120,7 +120,7 @@ def test_baselines_cluster_the_samples(name):
     problem = CPM3C(X, 2)
     table = mm.compare(problem, [name], seeds=2, y=y)
     assert [(r["solver"], r["status"], r["ari"]) for r in table.rows] \
-        == [(name, "evaluated", 1.0)] * 2
+        == [(name, "converged", 1.0)] * 2
     assert all(r["seconds"] > 0 for r in table.rows)
     assert table.rows[0]["objective"] == pytest.approx(mm.evaluate(problem, y).objective)
 
@@ -158,7 +158,7 @@ def test_waking_scikit_learn_is_not_charged(problem, monkeypatch):
     monkeypatch.setattr("mmcopt.comparing.baselines.clock", lambda: float(len(calls)))
     monkeypatch.setattr(Baseline, "_labels",
                         lambda self, *args: (calls.append("fit"), labels(self, *args))[1])
-    _, rows = Baseline("kmeans").search(problem, 0, None)
+    _, rows, _ = Baseline("kmeans").search(problem, 0, None)
     assert calls == ["prepare", "fit"] and rows[0]["seconds"] == 1.0
 
 
@@ -169,9 +169,58 @@ def test_labels_that_keep_the_rules_come_before_lower_ones(data, monkeypatch):
     monkeypatch.setattr(Baseline, "_labels", lambda *args: np.array(next(drawn)))
     clock = iter(range(0, 60, 10))
     monkeypatch.setattr("mmcopt.comparing.baselines.clock", lambda: float(next(clock)))
-    labels, rows = Baseline("kmeans").search(problem, 0, 25.0)
+    labels, rows, _ = Baseline("kmeans").search(problem, 0, 25.0)
     assert labels.tolist() == [0, 1] * 5
     assert [math.isinf(row["best"]) for row in rows] == [True, False, True]
+
+
+@pytest.mark.parametrize("name", ["kmeans", "spectral", "gmm", "ward"])
+def test_results_of_baselines_verify(problem, name):
+    table = mm.compare(problem, [name], seeds=1)
+    assert (table.results[0].solver, table.rows[0]["status"]) == (name, "converged")
+    assert table.results[0].verify()
+    table.certify(time_limit=5)
+    assert all(result.verify() for result in table.results)
+
+
+class _Stopped:
+    """A signal to stop that is seen at the third look."""
+
+    looks = 0
+
+    def is_set(self):
+        self.looks += 1
+        return self.looks > 2
+
+    def set(self):
+        raise AssertionError
+
+
+def test_a_baseline_stops_at_a_signal_with_the_best_so_far(problem):
+    result = Baseline("kmeans").solve(problem, 0, 1e6, _Stopped())
+    assert result.status is Status.INTERRUPTED and result.verify()
+    assert len(result.history) == 3
+    assert result.objective == pytest.approx(result.history["best"].min())
+
+
+def test_ctrl_c_leaves_the_best_start_of_a_baseline(problem, tmp_path, monkeypatch, ticking):
+    ticking(0.01)
+    labels, calls = Baseline._labels, []
+
+    def interrupted(self, *args):
+        calls.append(args)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return labels(self, *args)
+
+    monkeypatch.setattr(Baseline, "prepare", lambda self, f: None)
+    monkeypatch.setattr(Baseline, "_labels", interrupted)
+    path = tmp_path / "table.ckpt"
+    table = mm.compare(problem, "kmeans", seeds=2, budget=0.05, checkpoint=path)
+    assert table.interrupted
+    assert [(r["status"], r["restarts"]) for r in table.rows] == [("interrupted", 2)]
+    table.extend(checkpoint=path)
+    assert not table.interrupted and [r["status"] for r in table.rows] == ["converged"] * 2
 
 
 def test_no_other_baseline_is_made():
@@ -192,6 +241,18 @@ def test_a_checkpoint_keeps_baselines(problem, tmp_path, monkeypatch):
     monkeypatch.setattr(Baseline, "search", None)
     again = mm.compare(problem, ["kmeans", _Draw()], seeds=2, checkpoint=path)
     assert [r["objective"] for r in first.rows] == [r["objective"] for r in again.rows]
+
+
+def test_a_checkpoint_keeps_baselines_of_their_problem_and_budget_alone(data, tmp_path, ticking):
+    ticking(0.001)
+    path, (X, y) = tmp_path / "table.ckpt", data
+    first = mm.compare(LeastSquares(X), "kmeans", seeds=1, y=y, budget=0.1, checkpoint=path)
+    order = np.random.default_rng(0).permutation(len(X))
+    mixed = mm.compare(LeastSquares(X[order]), "kmeans", seeds=1, y=y[order], budget=0.1,
+                       checkpoint=path)
+    assert first.rows[0]["ari"] == mixed.rows[0]["ari"] == 1.0
+    longer = mm.compare(LeastSquares(X), "kmeans", seeds=1, y=y, budget=0.5, checkpoint=path)
+    assert longer.rows[0]["seconds"] >= 0.5 > 2 * first.rows[0]["seconds"]
 
 
 def test_a_checkpoint_keeps_the_restarts_of_a_budget(problem, tmp_path, ticking):
