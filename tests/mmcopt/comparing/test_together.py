@@ -75,6 +75,21 @@ def test_a_budget_restarts_a_solver_until_it_is_spent(problem, ticking):
     assert many.history["seconds"].max() <= 0.51
 
 
+@pytest.mark.parametrize("options", [
+    {"budget": 1e6}, {"budget": 1e6, "restarts": 2, "n_jobs": 2}, {"restarts": 9},
+    {"restarts": 9, "n_jobs": 2}])
+def test_a_stop_as_a_restart_converges_is_an_interrupt(problem, options):
+    result = mm.solve(problem, _Draw(), seed=0, **options,
+                      callback=lambda row: row["restart"] == 3 and row["iteration"] == 2)
+    assert result.status is Status.INTERRUPTED and result.history["restart"].max() < 8
+
+
+def test_a_stop_after_all_is_done_changes_nothing(problem):
+    result = mm.solve(problem, _Draw(), seed=0, restarts=4,
+                      callback=lambda row: row["restart"] == 3 and row["iteration"] == 2)
+    assert result.status is Status.CONVERGED
+
+
 def test_a_budget_ends_with_a_proof(problem):
     assert mm.solve(problem, "BruteForce", budget=1e6).status is Status.CERTIFIED
 
