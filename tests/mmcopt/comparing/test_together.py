@@ -1,5 +1,6 @@
 """Comparisons with equal budgets, with baselines, and those that grow."""
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -10,8 +11,8 @@ import pytest
 import mmcopt as mm
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.comparing import Baseline, Comparison
-from mmcopt.comparing.statistics import sign_test, versus_rows
-from mmcopt.comparing.table import COLUMNS, SUMMARY
+from mmcopt.comparing.statistics import goal, sign_test, time_to, versus_rows
+from mmcopt.comparing.table import COLUMNS, SUMMARY, time_to_best
 from mmcopt.errors import DataError, IncompatibleError, ParameterError
 from mmcopt.formulations import CPM3C, LeastSquares, OneClassHinge
 from mmcopt.kernels import Precomputed
@@ -331,6 +332,42 @@ def test_extend_keeps_bounds_and_labels_from_elsewhere(problem, data):
     assert new["lower_bound"] == bound and all(r.verify() for r in table.results)
 
 
+def test_generators_are_seeds_of_their_own(problem):
+    drawn = [np.random.default_rng(i) for i in range(4)]
+    table = mm.compare(problem, [_Draw(), "kmeans"], seeds=drawn)
+    seeds = [np.random.default_rng(i).integers(2**63) for i in range(4)]
+    assert [r["seed"] for r in table.rows[:4]] == seeds
+    alone = mm.solve(problem, _Draw(), seed=np.random.default_rng(2))
+    assert table.rows[2]["objective"] == alone.objective
+    pair = table.versus()[0]
+    assert pair["wins"] + pair["ties"] + pair["losses"] == 4
+    table.extend(seeds=[np.random.default_rng(9), np.random.SeedSequence(30), np.int64(7)])
+    assert len(table) == 14 and len({r["seed"] for r in table.rows}) == 7
+
+
+def test_extend_takes_classes_for_the_rows_that_are_there(problem, data):
+    table = mm.compare(problem, _Draw(), seeds=2)
+    table.extend(y=data[1])
+    assert all(r["ari"] is not None for r in table.rows)
+    other = problem.replace(lam=3.0)
+    table = mm.compare({"a": problem}, _Draw(), seeds=1)
+    table.extend(problems={"b": other}, y={"a": data[1], "b": data[1]})
+    assert all(r["ari"] is not None for r in table.rows)
+
+
+@pytest.mark.parametrize("wrong", [
+    {"y": [1, 2]}, {"y": {"c": [1]}}, {"n_jobs": 0}, {"executor": "nowhere"}, {"seeds": [-1]},
+    {"checkpoint": "x.npz", "executor": "processes"}])
+def test_what_extend_refuses_changes_nothing(problem, wrong):
+    table = mm.compare({"a": problem}, _Draw(), seeds=1)
+    asked = {"problems": {"b": problem.replace(lam=3.0)}, "solvers": _Draw(draws=5), "seeds": 3}
+    with pytest.raises((ParameterError, DataError)):
+        table.extend(**{**asked, **wrong})
+    assert (list(table.problems), list(table.plan.solvers), table.plan.seeds, table.y) \
+        == (["a"], ["_Draw"], [0], {})
+    assert len(table.extend()) == 1
+
+
 def test_extend_refuses_other_things_of_the_same_name(problem, data):
     table = mm.compare({"p": problem}, {"s": _Draw()}, seeds=1)
     with pytest.raises(ParameterError, match="the problem 'p' of this comparison is another one"):
@@ -397,6 +434,44 @@ def test_time_to_target(table):
     assert table.time_to_target(within=1e9)[0]["reached"] == 1.0
     with pytest.raises(ParameterError, match="within must be a finite number at least 0"):
         table.time_to_target(within=-1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Polish(_Draw):
+    """As drawn, and the optimum in the end."""
+
+    def finish(self, f: Any, state: Any) -> Progress:
+        optimum = mm.solve(f, "BruteForce")
+        return Progress(state, optimum.point, optimum.objective)
+
+
+def test_what_a_finish_improves_is_timed_where_it_does(problem, ticking):
+    ticking(0.001)
+    table = mm.compare(problem, _Polish(), seeds=2, budget=0.5)
+    best = problem.objective(mm.solve(problem, "BruteForce").point)
+    for row, result in zip(table.rows, table.results, strict=True):
+        assert result.history["best"].min() == pytest.approx(best, rel=1e-12)
+        assert row["restarts"] > 5 and row["time_to_best"] < 0.2
+    assert table.time_to_target()[0]["median"] < 0.2
+    alone = mm.solve(problem, _Polish(), seed=0)
+    assert alone.verify() and (np.diff(alone.history["best"]) <= 0).all()
+    assert len(mm.solve(problem, _Draw(), seed=0).history) == len(alone.history)
+
+
+@pytest.mark.parametrize("drift", [-2e-5, 2e-5])
+def test_sums_in_single_precision_are_timed_as_exactly_as_they_are(problem, data, drift):
+    from mmcopt.modeling.result import History
+
+    result = mm.evaluate(problem, data[1])
+    value = result.objective
+    rows = [{"restart": 0.0, "iteration": float(i), "seconds": s, "objective": v, "best": v}
+            for i, (s, v) in enumerate([(0.1, 2 * value), (0.2, value * (1 + drift)),
+                                        (0.3, value * (1 + drift))])]
+    result = dataclasses.replace(result, history=History(rows))
+    assert time_to_best(result, 9.0) == 0.2
+    row = {"objective": value, "violation": 0.0, "seconds": 9.0}
+    assert time_to(row, result, goal(value)) == 0.2
+    assert time_to(row, result, 3 * value) == 0.1
 
 
 def test_expected_time_counts_what_failures_cost():
