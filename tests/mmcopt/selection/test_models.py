@@ -43,6 +43,19 @@ def test_clusters_that_cut_hardly_more_edges_are_kept():
     assert np.array_equal(model.labels_, plain.labels_) and model.lam_ == plain.lam_
 
 
+def test_the_solver_that_is_given_solves_what_it_fits(monkeypatch):
+    X, _ = mm.datasets.load("moons:n=100,noise=.05")
+    model = LeastSquaresClustering(2, lam=0.1, model="auto", solver="KernighanLin",
+                                   random_state=0).fit(X)
+    assert (model.kernel_, model.result_.solver) == (Neighbors(), "KernighanLin")
+    monkeypatch.setattr("mmcopt.selection.models.ALIKE", 0.0)  # the last of them
+    found = by_graph(model.result_, solver="KernighanLin")
+    assert isinstance(found.formulation, KernelKMeans)  # no sums of pairs for KernighanLin
+    assert found.solver == KernelKMeans.default_solver
+    with pytest.raises(ParameterError, match="no solver is called 'Nix'"):
+        by_graph(model.result_, solver="Nix")
+
+
 def test_rules_hold_for_both(monkeypatch):
     X, _ = mm.datasets.load("moons:n=100,noise=.05")
     f = LeastSquares(X, 2, kernel=Gaussian(width=0.5), known={0: 1, 1: 1}, must_link=[(2, 3)],
