@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from mmcopt.checks import integer
-from mmcopt.comparing.baselines import BASELINES, Baseline
+from mmcopt.comparing.baselines import Baseline, baseline_named
 from mmcopt.errors import DataError, ParameterError
 from mmcopt.modeling import Formulation
 from mmcopt.solving import Solver, repr_solver
@@ -103,8 +103,8 @@ def _rival(given: Any) -> Rival:
     """A solver, or the baseline of a name that no solver has."""
     if isinstance(given, Baseline):
         return given
-    named = given.lower().replace("-", "") if isinstance(given, str) else None
-    return Baseline(named) if named in BASELINES else resolve_solver(given, None)
+    named = baseline_named(given) if isinstance(given, str) else None
+    return resolve_solver(given, None) if named is None else named
 
 
 def _unequal(given: dict[str, Any], known: Mapping[str, Any], what: str, same: Any

@@ -92,7 +92,7 @@ def target_rows(runs: Runs, targets: Mapping[str, float]) -> list[Row]:
     for (problem, solver), times in groups.items():
         when = np.sort([t for t, _ in times])
         count = int(np.isfinite(when).sum())
-        middle = float(when[len(times) // 2])
+        middle = float(np.median(when))
         out.append({"problem": problem, "solver": solver, "target": targets[problem],
                     "runs": len(times), "reached": count / len(times),
                     "median": middle if math.isfinite(middle) else None,

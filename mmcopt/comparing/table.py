@@ -242,7 +242,10 @@ class Comparison:
         """
         real(0).check("Comparison", "within", within)
         if isinstance(target, Mapping):
-            return {name: float(value) for name, value in target.items() if name in self.problems}
+            for name, value in target.items():
+                choice(*self.problems).check("Comparison", "each problem of target", name)
+                real().check("Comparison", f"target[{name!r}]", value)
+            return {name: float(value) for name, value in target.items()}
         if target is not None:
             real().check("Comparison", "target", target)
             return dict.fromkeys(self.problems, float(target))

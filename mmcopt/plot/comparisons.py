@@ -52,9 +52,13 @@ def plot_comparison(comparison: Comparison, kind: str = "time", ax: Any = None, 
     solvers = list(dict.fromkeys(row["solver"] for row in comparison.rows))
     colours = dict(zip(solvers, itertools.cycle(PALETTE), strict=False))
     if kind in profiles:
-        (ax,) = axes_for(ax)
         runs = list(zip(comparison.rows, comparison.results, strict=True))
-        profiles[kind](times_by_solver(runs, comparison.targets(within)), colours, ax)
+        times = times_by_solver(runs, comparison.targets(within))
+        if not times:
+            raise DataError("plot: no run of this comparison kept the constraints, so that there "
+                            "is no target to reach; kind='box' shows their objectives.")
+        (ax,) = axes_for(ax)
+        profiles[kind](times, colours, ax)
         _profile_axes(ax)
         return ax
     problems = list(dict.fromkeys(row["problem"] for row in comparison.rows))

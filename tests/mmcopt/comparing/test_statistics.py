@@ -4,6 +4,7 @@ import pytest
 
 import mmcopt as mm
 from mmcopt.comparing.statistics import performance_ratios, sorted_times, versus_rows
+from mmcopt.errors import DataError
 from mmcopt.formulations import LeastSquares
 
 
@@ -52,3 +53,12 @@ def test_a_rival_that_is_refused_on_a_problem_has_not_met_its_target():
                 for line in table.plot(kind, within=1e9).get_lines()}
         assert ends == {"BruteForce": 1.0, "kmeans": 0.5}
     plt.close("all")
+
+
+@pytest.mark.parametrize("kind", ["data", "profile"])
+def test_profiles_need_a_run_that_keeps_the_constraints(kind):
+    pytest.importorskip("matplotlib")
+    X, _ = mm.datasets.load("gaussians:n=10,distance=4,seed=0")
+    table = mm.compare(LeastSquares(X, known={0: 0, 9: 0}), ["ward"], seeds=1)
+    with pytest.raises(DataError, match="no run of this comparison kept the constraints"):
+        table.plot(kind)

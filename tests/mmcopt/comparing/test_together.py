@@ -178,12 +178,28 @@ def test_waking_scikit_learn_is_not_charged(problem, monkeypatch):
     assert calls == ["prepare", "fit"] and rows[0]["seconds"] == 1.0
 
 
+def test_a_budget_is_charged_for_judging_the_starts(problem, monkeypatch):
+    now = [0.0]
+    judge = mm.evaluate
+    monkeypatch.setattr("mmcopt.comparing.baselines.clock", lambda: now[0])
+
+    def slowly(*args, **options):
+        now[0] += 1.0
+        assert now[0] < 9.0
+        return judge(*args, **options)
+
+    monkeypatch.setattr("mmcopt.comparing.baselines.evaluate", slowly)
+    _, rows, _ = Baseline("kmeans").search(problem, 0, 2.5)
+    assert [row["seconds"] for row in rows] == [1.0, 2.0, 3.0]
+    assert Baseline("kmeans").search(problem, 0, None)[1][0]["seconds"] == 0.0
+
+
 def test_labels_that_keep_the_rules_come_before_lower_ones(data, monkeypatch):
     problem = LeastSquares(data[0], sizes=(4, 6))
     drawn = iter([[0] * 9 + [1], [0, 1] * 5, [0] * 8 + [1, 1]])
     monkeypatch.setattr(Baseline, "prepare", lambda self, f: None)
     monkeypatch.setattr(Baseline, "_labels", lambda *args: np.array(next(drawn)))
-    clock = iter(range(0, 60, 10))
+    clock = iter(range(0, 90, 5))
     monkeypatch.setattr("mmcopt.comparing.baselines.clock", lambda: float(next(clock)))
     labels, rows, _ = Baseline("kmeans").search(problem, 0, 25.0)
     assert labels.tolist() == [0, 1] * 5
@@ -237,6 +253,29 @@ def test_ctrl_c_leaves_the_best_start_of_a_baseline(problem, tmp_path, monkeypat
     assert [(r["status"], r["restarts"]) for r in table.rows] == [("interrupted", 2)]
     table.extend(checkpoint=path)
     assert not table.interrupted and [r["status"] for r in table.rows] == ["converged"] * 2
+
+
+@pytest.mark.parametrize("name", ["k-means", "K-Means", "kmeans"])
+def test_baselines_have_one_name_everywhere(problem, name):
+    from mmcopt.cli.parse import parse_rivals
+
+    (typed,) = parse_rivals(name)
+    assert typed == Baseline("kmeans") == mm.compare(problem, name, seeds=1).plan.solvers["kmeans"]
+
+
+@pytest.mark.parametrize("resolve", ["python", "cli"])
+def test_unknown_rivals_are_told_of_baselines(problem, resolve):
+    from mmcopt.cli.parse import parse_rivals
+
+    with pytest.raises(ParameterError, match=r"is called 'kmean'. Did you mean kmeans\?.*, ward"):
+        parse_rivals("kmean") if resolve == "cli" else mm.compare(problem, "kmean", seeds=1)
+
+
+def test_baselines_have_no_parameters():
+    from mmcopt.cli.parse import parse_rivals
+
+    with pytest.raises(ParameterError, match="kmeans has no parameter 'n_init'; it has none"):
+        parse_rivals("kmeans,n_init=3")
 
 
 def test_no_other_baseline_is_made():
@@ -434,6 +473,10 @@ def test_time_to_target(table):
     assert table.time_to_target(within=1e9)[0]["reached"] == 1.0
     with pytest.raises(ParameterError, match="within must be a finite number at least 0"):
         table.time_to_target(within=-1)
+    with pytest.raises(ParameterError, match=r"target\['LeastSquares'\] must be a finite number"):
+        table.time_to_target(target={"LeastSquares": "a"})
+    with pytest.raises(ParameterError, match="each problem of target must be .*'LeastSquares'"):
+        table.time_to_target(target={"Least": 1.0})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -484,6 +527,8 @@ def test_expected_time_counts_what_failures_cost():
              "seconds": 2.0} for i, v in enumerate([1.0, 5.0, 5.0])]
     (row,) = target_rows([(r, Ended()) for r in rows], {"p": 1.0})
     assert (row["reached"], row["median"], row["expected"]) == (1 / 3, None, 6.0)
+    two = [{**rows[0], "seconds": s} for s in (1.0, 2.0)]
+    assert target_rows([(r, Ended()) for r in two], {"p": 1.0})[0]["median"] == 1.5
 
 
 def test_pictures_of_a_comparison(table):

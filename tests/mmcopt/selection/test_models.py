@@ -45,15 +45,18 @@ def test_clusters_that_cut_hardly_more_edges_are_kept():
 
 def test_the_solver_that_is_given_solves_what_it_fits(monkeypatch):
     X, _ = mm.datasets.load("moons:n=100,noise=.05")
-    model = LeastSquaresClustering(2, lam=0.1, model="auto", solver="KernighanLin",
-                                   random_state=0).fit(X)
-    assert (model.kernel_, model.result_.solver) == (Neighbors(), "KernighanLin")
-    monkeypatch.setattr("mmcopt.selection.models.ALIKE", 0.0)  # the last of them
-    found = by_graph(model.result_, solver="KernighanLin")
-    assert isinstance(found.formulation, KernelKMeans)  # no sums of pairs for KernighanLin
-    assert found.solver == KernelKMeans.default_solver
+    solved = []
+
+    def noted(problem, solver=None, **options):
+        solved.append((problem, mm.solve(problem, solver, **options)))
+        return solved[-1][1]
+
+    monkeypatch.setattr("mmcopt.selection.models.solve", noted)
+    LeastSquaresClustering(2, lam=0.1, model="auto", solver="KernighanLin", random_state=0).fit(X)
+    assert [(type(f), r.solver) for f, r in solved] == [
+        (LeastSquares, "KernighanLin"), (KernelKMeans, KernelKMeans.default_solver)]
     with pytest.raises(ParameterError, match="no solver is called 'Nix'"):
-        by_graph(model.result_, solver="Nix")
+        by_graph(solved[0][1], solver="Nix")
 
 
 def test_rules_hold_for_both(monkeypatch):
