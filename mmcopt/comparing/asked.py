@@ -21,7 +21,7 @@ def seeds_of(seeds: int | Sequence[Any]) -> list[int]:
     """The seeds that a number or a list stands for; of a generator the next number it draws."""
     if not isinstance(seeds, Sequence | np.ndarray) or isinstance(seeds, str):
         integer(1).check("compare", "seeds", seeds)
-        return list(range(seeds))
+        return list(range(int(seeds)))
     if not len(seeds):
         raise ParameterError("compare: seeds must name at least one seed; got an empty list.")
     return [_seed(s) for s in seeds]
