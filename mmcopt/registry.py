@@ -54,7 +54,8 @@ def solvers() -> dict[str, type[Solver]]:
     return dict(sorted(_solvers.items()))
 
 
-def _find(name: str, table: dict[str, Any], kind: str) -> Any:
+def find(name: str, table: dict[str, Any], kind: str) -> Any:
+    """What a table holds by a name, in any case; an unknown one is refused with all there are."""
     by_lower = {key.lower(): key for key in table}
     if name.lower() in by_lower:
         return table[by_lower[name.lower()]]
@@ -65,9 +66,9 @@ def _find(name: str, table: dict[str, Any], kind: str) -> Any:
 
 def formulation(name: str) -> type[Any]:  # each class has a constructor of its own
     """The formulation class of that name, in any case."""
-    return _find(name, formulations(), "formulation")
+    return find(name, formulations(), "formulation")
 
 
 def solver(name: str) -> type[Any]:  # each class has a constructor of its own
     """The solver class of that name, in any case."""
-    return _find(name, solvers(), "solver")
+    return find(name, solvers(), "solver")

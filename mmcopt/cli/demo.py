@@ -75,8 +75,8 @@ def _show(table: Comparison, best: Result) -> None:
         f"{sentence_on_bound(best)}",
         "The proof is a certificate that result.verify() checks again without any solver"
         f" ({'it holds' if best.verify() else 'it FAILS'}).",
-        "All are judged by the same objective, k-means as well, which never sees it; ARI compares "
-        "with the true",
+        "All are judged by the same objective, k-means as well, whose steps never see it; ARI "
+        "compares with the true",
         "digits (1 = equal), which no solver has seen.")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from mmcopt import kernels, registry
-from mmcopt.comparing.baselines import BASELINES, Baseline
+from mmcopt.comparing.baselines import baseline_named
 from mmcopt.constraints import Sizes
 from mmcopt.errors import MMCError, ParameterError
 from mmcopt.margins import LOSSES as MARGIN_LOSSES
@@ -231,7 +231,7 @@ def _pairs(option: str, text: str, mark: str, form: str) -> list[tuple[int, int]
     typed = re.fullmatch(rf"[\d\s,{mark}]*", text) is not None
     if not typed and not pathlib.Path(text).is_file():
         raise ParameterError(f"{option}: {text!r} is neither a file nor of the form {form}.")
-    lines = [] if typed else pathlib.Path(text).read_text(encoding="utf-8").splitlines()
+    lines = [] if typed else _lines(option, text)
     found = []
     for item in text.split(",") if typed else filter(str.strip, lines):
         pair = re.fullmatch(rf"\s*(\d+)\s*[{mark},\s]\s*(\d+)\s*", item)
@@ -240,6 +240,16 @@ def _pairs(option: str, text: str, mark: str, form: str) -> list[tuple[int, int]
                                  f"{'' if typed else ', one a line'}.")
         found.append((int(pair[1]), int(pair[2])))
     return found
+
+
+def _lines(option: str, path: str) -> list[str]:
+    try:
+        return pathlib.Path(path).read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as e:
+        raise ParameterError(f"{option}: {path} is no text in UTF-8 ({e.reason} at byte "
+                             f"{e.start}); save it as that.") from e
+    except OSError as e:
+        raise ParameterError(f"{option}: cannot read {path}: {e.strerror or e}.") from e
 
 
 def parse_loss(text: str) -> MarginLoss:
@@ -283,8 +293,16 @@ def parse_rivals(text: str) -> list[Any]:
     >>> parse_rivals("tabu,length=5,kmeans")[1]
     Baseline(name='kmeans')
     """
-    return [Baseline(name.lower()) if name.lower() in BASELINES and not given
-            else _solver(name, given) for name, given in _specs(text)]
+    return [_rival(name, given) for name, given in _specs(text)]
+
+
+def _rival(name: str, given: dict[str, Any]) -> Any:
+    baseline = baseline_named(name)
+    if baseline is None:
+        return _solver(name, given)
+    if given:
+        raise ParameterError(f"{baseline} has no parameter {next(iter(given))!r}; it has none.")
+    return baseline
 
 
 def _specs(text: str) -> list[tuple[str, dict[str, Any]]]:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from mmcopt.checks import integer
-from mmcopt.comparing.baselines import BASELINES, Baseline
+from mmcopt.comparing.baselines import Baseline, baseline_named
 from mmcopt.errors import DataError, ParameterError
 from mmcopt.modeling import Formulation
 from mmcopt.solving import Solver, repr_solver
@@ -17,14 +17,24 @@ from mmcopt.solving.pairing import resolve_solver
 Rival: TypeAlias = Solver | Baseline
 
 
-def seeds_of(seeds: int | Sequence[Any]) -> list[Any]:
-    """The seeds that a number or a list stands for."""
-    if isinstance(seeds, Sequence | np.ndarray):
-        if not len(seeds):
-            raise ParameterError("compare: seeds must name at least one seed; got an empty list.")
-        return [int(s) if isinstance(s, np.integer) else s for s in seeds]
-    integer(1).check("compare", "seeds", seeds)
-    return list(range(seeds))
+def seeds_of(seeds: int | Sequence[Any]) -> list[int]:
+    """The seeds that a number or a list stands for; of a generator the next number it draws."""
+    if not isinstance(seeds, Sequence | np.ndarray) or isinstance(seeds, str):
+        integer(1).check("compare", "seeds", seeds)
+        return list(range(int(seeds)))
+    if not len(seeds):
+        raise ParameterError("compare: seeds must name at least one seed; got an empty list.")
+    return [_seed(s) for s in seeds]
+
+
+def _seed(seed: Any) -> int:
+    """A seed as a number, by which a table can tell it from others."""
+    if isinstance(seed, np.random.SeedSequence):
+        seed = np.random.default_rng(seed)
+    if isinstance(seed, np.random.Generator):
+        return int(seed.integers(2**63))
+    integer(0).check("compare", "each of seeds", seed)
+    return int(seed)
 
 
 def _listed(given: Any) -> list[Any]:
@@ -93,8 +103,8 @@ def _rival(given: Any) -> Rival:
     """A solver, or the baseline of a name that no solver has."""
     if isinstance(given, Baseline):
         return given
-    named = given.lower().replace("-", "") if isinstance(given, str) else None
-    return Baseline(named) if named in BASELINES else resolve_solver(given, None)
+    named = baseline_named(given) if isinstance(given, str) else None
+    return resolve_solver(given, None) if named is None else named
 
 
 def _unequal(given: dict[str, Any], known: Mapping[str, Any], what: str, same: Any
@@ -107,11 +117,12 @@ def _unequal(given: dict[str, Any], known: Mapping[str, Any], what: str, same: A
     return {name: one for name, one in given.items() if name not in known}
 
 
-def truth_of(problems: Mapping[str, Formulation], y: Any) -> dict[str, Any]:
-    """Known classes by the name of their problem."""
+def truth_of(problems: Mapping[str, Formulation], y: Any,
+             new: Mapping[str, Formulation] | None = None) -> dict[str, Any]:
+    """Known classes by the name of their problem; without names those of the new ones, if any."""
     if y is None:
         return {}
-    given = dict(y) if isinstance(y, Mapping) else dict.fromkeys(problems, y)
+    given = dict(y) if isinstance(y, Mapping) else dict.fromkeys(new or problems, y)
     for name, labels in given.items():
         if name not in problems:
             raise ParameterError(f"compare: y names the problem {name!r}; there are "

@@ -1,15 +1,17 @@
 """Other people's clusterings as rows of a comparison: k-means, spectral, mixtures, Ward.
 
 They look at the samples and not at the problem, whose objective judges them afterwards. Their
-seconds are those of scikit-learn alone.
+seconds are those of scikit-learn alone; within a budget, where the objective says which start is
+the best, to judge each start counts as well.
 """
 
 from __future__ import annotations
 
 import contextlib
+import threading
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -19,12 +21,17 @@ from mmcopt.checks import choice, is_sparse
 from mmcopt.compiled.compiling import clock
 from mmcopt.errors import BackendError
 from mmcopt.linalg import one_thread
-from mmcopt.modeling.result import History, Result
+from mmcopt.modeling.result import History, Result, Status
+from mmcopt.registry import find, solvers
+from mmcopt.solving.checkpoints import Place
+from mmcopt.solving.executors import Signal
 from mmcopt.types import Ints, RowBlocks, Seed
 
 STARTS = 10  # of k-means and of mixtures where no budget asks for restarts
 WAKING = 50  # samples that are clustered before the clock
 NEIGHBORS = 10  # of each sample in the graph of spectral clustering
+# Labels, a row of the history for each start, and whether a signal to stop cut the starts short.
+Found: TypeAlias = tuple[Ints, list[Any], bool]
 # What scikit-learn calls it, where it lives, and whether it reads sparse samples.
 BASELINES: dict[str, tuple[str, str, bool]] = {
     "kmeans": ("KMeans", "sklearn.cluster", True),
@@ -32,6 +39,15 @@ BASELINES: dict[str, tuple[str, str, bool]] = {
     "gmm": ("GaussianMixture", "sklearn.mixture", False),
     "ward": ("AgglomerativeClustering", "sklearn.cluster", False),
 }
+
+
+def baseline_named(name: str) -> Baseline | None:
+    """The baseline of a name, "k-means" or "kmeans", or None where that is a solver's."""
+    short = name.lower().replace("-", "")
+    if short in BASELINES:
+        return Baseline(short)
+    find(name, {**solvers(), **BASELINES}, "solver")
+    return None
 
 
 @dataclass(frozen=True)
@@ -43,7 +59,8 @@ class Baseline:
     name : "kmeans", "spectral", "gmm" or "ward"
         "kmeans" and "gmm" (a Gaussian mixture) take the best of ten starts by their own criterion;
         "spectral" cuts the graph of ten nearest neighbours; "ward" merges clusters and never
-        draws. Within a budget each is restarted, and the problem's objective says which is best.
+        draws. Within a budget those that draw are restarted from one start each, and the problem's
+        objective says which is best, at their expense.
     """
 
     name: str
@@ -76,36 +93,57 @@ class Baseline:
         with contextlib.suppress(BackendError):  # the run says so, if it fails there, too
             self._labels(f.embedding()[:max(WAKING, f.n_clusters)], f.n_clusters, 0, 1)
 
-    def solve(self, f: Any, seed: Seed, budget: float | None) -> Result:
-        """Cluster once, or until the budget is spent; the labels as a result of ``f``."""
-        return self.judged(f, *self.search(f, seed, budget))
+    def solve(self, f: Any, seed: Seed, budget: float | None, stop: Signal | None = None,
+              place: Place | None = None) -> Result:
+        """Cluster once, or until the budget is spent; the labels as a result of ``f``.
 
-    def search(self, f: Any, seed: Seed, budget: float | None) -> tuple[Ints, list[Any]]:
+        A signal to stop leaves the best so far. What has come to its end is kept at a place.
+        """
+        if place is None:
+            return self._judged(f, *self.search(f, seed, budget, stop))
+        key = f"{place.key} | {f.fingerprint} | {budget}"
+        return self._judged(f, *place.file.kept(
+            key, lambda: self.search(f, seed, budget, stop), whole=lambda found: not found[2]))
+
+    def search(self, f: Any, seed: Seed, budget: float | None,
+               stop: Signal | None = None) -> Found:
         """The labels of the lowest objective, of those that keep the rules if any do.
 
-        With a row of the history for each start; ``best`` is infinite where the rules are broken.
+        In the history ``best`` is infinite where the rules are broken. Ctrl-C before the first
+        labels is raised.
         """
+        stop = stop or threading.Event()
         self.prepare(f)  # where another process runs it, too, and before the clock
         rng, vectors = np.random.default_rng(seed), f.embedding()
         labels, best, spent = np.zeros(f.n, dtype=np.int64), np.inf, 0.0
         rows: list[Any] = []
         while not rows or (budget is not None and spent < budget and self.draws):
-            started = clock()
-            found = self._labels(vectors, f.n_clusters, int(rng.integers(2**31)),
-                                 STARTS if budget is None else 1)
-            spent += clock() - started
-            judged = evaluate(f, found, bound=False)
+            if rows and stop.is_set():
+                return labels, rows, True
+            try:
+                started = clock()
+                found = self._labels(vectors, f.n_clusters, int(rng.integers(2**31)),
+                                     STARTS if budget is None else 1)
+                taken = clock() - started
+                judged = evaluate(f, found, bound=False)
+                spent += taken if budget is None else clock() - started
+            except KeyboardInterrupt:
+                if not rows:
+                    raise
+                return labels, rows, True
             value = judged.objective if judged.feasible else np.inf
             if value < best or not rows:
                 labels, best = found, value
             rows.append({"restart": len(rows), "seconds": spent, "iteration": 1,
                          "objective": judged.objective, "best": value})
-        return labels, rows
+        return labels, rows, False
 
-    def judged(self, f: Any, labels: Ints, rows: list[Any]) -> Result:
+    def _judged(self, f: Any, labels: Ints, rows: list[Any], interrupted: bool) -> Result:
         """Labels and their history as a result, with a bound."""
-        return replace(evaluate(f, labels), solver=str(self), history=History(rows),
-                       timing={"begin": float(rows[-1]["seconds"])})
+        status = Status.INTERRUPTED if interrupted else Status.CONVERGED
+        return replace(evaluate(f, labels), solver=str(self), status=status, message="",
+                       history=History(rows),
+                       timing={"begin": float(rows[-1]["seconds"])}).closing()
 
     def _labels(self, vectors: Any, k: int, seed: int, starts: int) -> Ints:
         """One clustering; what scikit-learn warns of concerns its own criterion."""

@@ -120,15 +120,11 @@ class _Runs:
         where = (task.problem, task.solver, task.seed)
         try:
             place = self._place(where)
-            if not isinstance(solver, Baseline):
+            if isinstance(solver, Baseline):
+                result = solver.solve(problem, task.seed, self.limits["budget"], self.stop, place)
+            else:
                 result = solve(problem, solver, seed=task.seed, callback=step, checkpoint=place,
                                **self.limits)
-            elif place is None:
-                result = solver.solve(problem, task.seed, self.limits["budget"])
-            else:
-                found = place.file.kept(place.key, lambda: solver.search(
-                    problem, task.seed, self.limits["budget"]))
-                result = solver.judged(problem, *found)
         except BackendError as e:
             self._failed(task, e)
         else:
@@ -234,7 +230,7 @@ def _elsewhere(shared: _Elsewhere, task: _Task) -> _Answer:
     with one_thread, warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always", MMCWarning)
         try:
-            result = solver.solve(problem, task.seed, shared.limits["budget"]) \
+            result = solver.solve(problem, task.seed, shared.limits["budget"], shared.stop) \
                 if isinstance(solver, Baseline) else \
                 solve(problem, solver, seed=task.seed,
                       callback=lambda row: shared.stop.is_set(), **shared.limits)
@@ -261,7 +257,8 @@ def compare(problems: Any, solvers: Any, *, seeds: int | Sequence[Any],
     solvers : Solver or name, list, or dict of names
         Beside solvers also "kmeans", "spectral", "gmm" and "ward": see `Baseline`.
     seeds : int or list
-        An integer stands for 0 .. seeds - 1.
+        An integer stands for 0 .. seeds - 1. A generator in a list stands for the next number that
+        it draws.
     time_limit, max_iter
         Limits of each run, as in `mmcopt.solve`.
     budget : float
@@ -308,13 +305,15 @@ def compare(problems: Any, solvers: Any, *, seeds: int | Sequence[Any],
                              "give budget to restart every solver until it is spent.")
     named = named_problems(problems)
     table = Comparison(named, truth_of(named, y), columns=columns)
-    table.plan = Plan(named_solvers(solvers), seeds_of(seeds), {
+    table.plan = Plan(named_solvers(solvers), list(dict.fromkeys(seeds_of(seeds))), {
         "time_limit": time_limit, "max_iter": max_iter, "init": init, "budget": budget})
-    return complete(table, n_jobs, executor, progress, checkpoint)
+    file = _opened(n_jobs, executor, checkpoint)
+    return complete(table, file, n_jobs, executor, progress)
 
 
-def extend(table: Comparison, solvers: Any, seeds: Any, problems: Any, y: Any,
-           **where: Any) -> Comparison:
+def extend(table: Comparison, solvers: Any, seeds: Any, problems: Any, y: Any, *,
+           n_jobs: int | None, executor: Any, progress: bool | Watch,
+           checkpoint: Path | None) -> Comparison:
     """Do what is missing of a comparison that is asked for more: see `Comparison.extend`."""
     if table.plan is None:
         raise ParameterError("extend: this Comparison was not made by mmcopt.compare, so nothing "
@@ -322,22 +321,30 @@ def extend(table: Comparison, solvers: Any, seeds: Any, problems: Any, y: Any,
     new = {} if problems is None else named_problems(problems, table.problems)
     wanted = seeds_of(seeds) if seeds is not None else []
     rivals = {} if solvers is None else named_solvers(solvers, table.plan.solvers)
+    truth = truth_of({**table.problems, **new}, y, new)
+    file = _opened(n_jobs, executor, checkpoint)  # nothing that is asked for is refused from here
     table.problems.update(new)
-    table.y.update(truth_of(new or table.problems, y))
+    table.know(truth)
     table.plan.solvers.update(rivals)
-    table.plan.seeds += [s for s in wanted if s not in table.plan.seeds]
-    return complete(table, **where)
+    table.plan.seeds[:] = dict.fromkeys([*table.plan.seeds, *wanted])
+    return complete(table, file, n_jobs, executor, progress)
 
 
-def complete(table: Comparison, n_jobs: int | None = None, executor: Any = None,
-             progress: bool | Watch = False, checkpoint: Path | None = None) -> Comparison:
-    """Do the runs of a comparison's plan that it has not done, and sort its rows."""
+def _opened(n_jobs: int | None, executor: Any, checkpoint: Path | None) -> Checkpoint | None:
+    """Check where runs are to be done, and open the file that they are written to."""
     optional(integer(1)).check("compare", "n_jobs", n_jobs)
     check_executor("compare", executor)
-    if checkpoint is not None and executor is not None and not is_here(executor):
+    if checkpoint is None:
+        return None
+    if executor is not None and not is_here(executor):
         raise ParameterError("compare: a checkpoint is written by the process that does the runs; "
                              "leave it out, or use executor='threads'.")
-    file = None if checkpoint is None else Checkpoint(checkpoint, "comparison")
+    return Checkpoint(checkpoint, "comparison")
+
+
+def complete(table: Comparison, file: Checkpoint | None, n_jobs: int | None, executor: Any,
+             progress: bool | Watch) -> Comparison:
+    """Do the runs of a comparison's plan that it has not done, and sort its rows."""
     watch = progress if isinstance(progress, Watch) else (_Line() if progress else Watch())
     plan = cast(Plan, table.plan)
     runs = _Runs(table, plan, watch, file)

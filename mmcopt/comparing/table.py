@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import html
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from mmcopt.comparing.files import save_table
 from mmcopt.comparing.statistics import (
     HIT,
     Row,
+    first_time,
     goal,
     is_feasible,
     is_hit,
@@ -92,8 +94,8 @@ class Comparison:
         """Add solvers, seeds or problems, and do the runs that are missing, within the old limits.
 
         What is there already is not done again: ``seeds=20`` after ``seeds=10`` adds ten. Without
-        arguments it does what Ctrl-C kept from being done. ``y`` are classes of new problems; the
-        others are those of `mmcopt.compare`.
+        arguments it does what Ctrl-C kept from being done. ``y`` are classes of the new problems,
+        or of all where there are none, or by name. What is refused changes nothing.
         """
         from mmcopt.comparing.run import extend
 
@@ -103,17 +105,26 @@ class Comparison:
     def append(self, problem: str, solver: str, seed: Seed, result: Result,
                prepare: float | None, seconds: float | None) -> Row:
         """Add one row; its ARI, gap and time to the best labels are worked out here."""
-        y = self.y.get(problem)
-        ari = None if y is None or result.labels is None else adjusted_rand_index(y, result.labels)
         row = dict(zip(COLUMNS, (
             problem, solver, seed, str(result.status), result.objective, result.lower_bound,
             result.gap, result.violation, prepare, seconds, _restarts(result),
-            time_to_best(result, seconds), ari), strict=True))
+            time_to_best(result, seconds), self._ari(problem, result)), strict=True))
         if self.budget is not None:  # of thousands of restarts keep what the curves need
             result = dataclasses.replace(result, history=_improving(result.history))
         self.rows.append(row)
         self.results.append(result)
         return row
+
+    def know(self, y: Mapping[str, Any]) -> None:
+        """Take in known classes by problem, for the rows that are there, too."""
+        self.y.update(y)
+        for row, result in self._runs():
+            if row["problem"] in y and result is not None:
+                row["ari"] = self._ari(row["problem"], result)
+
+    def _ari(self, problem: str, result: Result) -> float | None:
+        y = self.y.get(problem)
+        return None if y is None or result.labels is None else adjusted_rand_index(y, result.labels)
 
     def fail(self, problem: str, solver: str, seed: Seed, error: MMCError) -> Row:
         """Add the row of a run that broke down."""
@@ -231,7 +242,10 @@ class Comparison:
         """
         real(0).check("Comparison", "within", within)
         if isinstance(target, Mapping):
-            return {name: float(value) for name, value in target.items() if name in self.problems}
+            for name, value in target.items():
+                choice(*self.problems).check("Comparison", "each problem of target", name)
+                real().check("Comparison", f"target[{name!r}]", value)
+            return {name: float(value) for name, value in target.items()}
         if target is not None:
             real().check("Comparison", "target", target)
             return dict.fromkeys(self.problems, float(target))
@@ -249,7 +263,8 @@ class Comparison:
     def versus(self, within: float = HIT) -> list[Row]:
         """One row a pair of solvers: wins, ties and losses over problems and seeds, and a p-value.
 
-        It is that of a two-sided sign test, one pair at a time. Seeds of one problem say something
+        It is that of a two-sided sign test, one pair at a time, which counts a problem once where
+        no seed made a difference to either. Seeds of one problem say something
         of other seeds of it; to speak of other problems, compare on many.
         """
         real(0).check("Comparison", "within", within)
@@ -346,11 +361,5 @@ def _improving(history: History) -> History:
 
 def time_to_best(result: Result, seconds: float | None) -> float | None:
     """Seconds until the final objective was first met; ``seconds`` when the history lacks it."""
-    if not len(result.history):
-        return seconds
-    near = result.history["best"] <= result.objective + 1e-9 * max(1e-10, abs(result.objective))
-    times = result.history["seconds"][near]
-    if not times.size:
-        return seconds
-    first = float(times.min())
-    return first if seconds is None else min(first, seconds)
+    first = first_time(result, result.objective)
+    return min(first, math.inf if seconds is None else seconds) if first < math.inf else seconds

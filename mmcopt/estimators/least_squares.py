@@ -44,7 +44,8 @@ class LeastSquaresClustering(ClusterMixin, BaseEstimator):
         What is known of some labels, as in `mmcopt.constraints`: ``{0: 1}``, ``[(3, 8)]``,
         ``[(0, 5)]``, by the rows of X.
     solver : Solver, name or None
-        What solves the problem at the parameters chosen; None is the default, `Memetic`.
+        What solves the problem at the parameters chosen; None is the default, `Memetic`. With
+        ``model="auto"`` it solves those on the graph, too, if it fits them.
     model : "least-squares" or "auto"
         "auto" solves `LeastSquares` and `KernelKMeans` on a graph of neighbours, too, and takes
         one of these where it cuts far fewer edges (`mmcopt.selection.by_graph`).
@@ -126,7 +127,8 @@ class LeastSquaresClustering(ClusterMixin, BaseEstimator):
             self.result_ = self._solved(problem, start, seed)
         if self.model == "auto" and self.n_clusters > 1 \
                 and self.result_.status is not Status.INTERRUPTED:
-            self.result_ = by_graph(self.result_, seed=seed, time_limit=self.time_limit)
+            self.result_ = by_graph(self.result_, seed=seed, time_limit=self.time_limit,
+                                    solver=self.solver)
             problem = self.result_.formulation
         self.kernel_, self.lam_ = problem.kernel, getattr(problem, "lam", None)
         self.labels_ = self.result_.labels

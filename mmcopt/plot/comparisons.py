@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mmcopt.comparing.statistics import HIT, performance_ratios, times_by_solver
+from mmcopt.comparing.statistics import HIT, performance_ratios, sorted_times, times_by_solver
 from mmcopt.comparing.table import Comparison
 from mmcopt.errors import DataError, ParameterError
 from mmcopt.modeling.result import Result
@@ -52,9 +52,13 @@ def plot_comparison(comparison: Comparison, kind: str = "time", ax: Any = None, 
     solvers = list(dict.fromkeys(row["solver"] for row in comparison.rows))
     colours = dict(zip(solvers, itertools.cycle(PALETTE), strict=False))
     if kind in profiles:
-        (ax,) = axes_for(ax)
         runs = list(zip(comparison.rows, comparison.results, strict=True))
-        profiles[kind](times_by_solver(runs, comparison.targets(within)), colours, ax)
+        times = times_by_solver(runs, comparison.targets(within))
+        if not times:
+            raise DataError("plot: no run of this comparison kept the constraints, so that there "
+                            "is no target to reach; kind='box' shows their objectives.")
+        (ax,) = axes_for(ax)
+        profiles[kind](times, colours, ax)
         _profile_axes(ax)
         return ax
     problems = list(dict.fromkeys(row["problem"] for row in comparison.rows))
@@ -179,9 +183,9 @@ def _plot_profile(times: Times, colours: dict[str, str], ax: Any) -> None:
 
 
 def _plot_data(times: Times, colours: dict[str, str], ax: Any) -> None:
-    sorted_times = {solver: np.sort(list(own.values())) for solver, own in times.items()}
-    reached = [t for own in sorted_times.values() for t in own if t < np.inf]
-    _shares(sorted_times, colours, ax, start=0.7 * min(reached, default=1.0))
+    every = sorted_times(times)
+    reached = [t for own in every.values() for t in own if t < np.inf]
+    _shares(every, colours, ax, start=0.7 * min(reached, default=1.0))
     ax.set_xlabel("time (seconds)")
 
 

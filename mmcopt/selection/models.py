@@ -17,25 +17,30 @@ a clump is apart from all else (the digits 1 and 8: .02 for .98).
 
 from __future__ import annotations
 
+from typing import Any
+
 from mmcopt.capabilities import LabelProblem
 from mmcopt.checks import known_keywords
 from mmcopt.errors import DataError
 from mmcopt.kernels import Neighbors
 from mmcopt.modeling.result import Result
 from mmcopt.registry import formulation
-from mmcopt.solving import cut_short, solve, whole
+from mmcopt.solving import Solver, cut_short, resolve_solver, solve, whole
+from mmcopt.solving.pairing import refusal
 from mmcopt.types import Seed
 
 ALIKE = 4 / 3  # times the edges cut from which a partition cuts through what belongs together
 
 
 @known_keywords
-def by_graph(plain: Result, *, seed: Seed = 0, time_limit: float | None = None) -> Result:
+def by_graph(plain: Result, *, seed: Seed = 0, time_limit: float | None = None,
+             solver: Solver | str | None = None) -> Result:
     """A result, or that of a problem on `Neighbors` where that cuts far fewer edges of the graph.
 
     The result is that of a problem of labels such as `LeastSquares`; its number of clusters and its
-    rules are those of the others, too: `LeastSquares` and `KernelKMeans`. After Ctrl-C it is the
-    best of those that are there.
+    rules are those of the others, too: `LeastSquares` and `KernelKMeans`. These are solved by
+    ``solver``, and one that it does not fit by its default. After Ctrl-C it is the best of those
+    that are there.
 
     >>> import mmcopt as mm
     >>> X, y = mm.datasets.load("moons:n=200,noise=.1")
@@ -59,10 +64,17 @@ def by_graph(plain: Result, *, seed: Seed = 0, time_limit: float | None = None) 
             problem = formulation(name)(f.X, f.n_clusters, kernel=kernel, **rules)
             if graph is not None:
                 problem.fit_like(graph)
-            other = whole(solve(problem, seed=seed, time_limit=time_limit))
+            other = whole(solve(problem, _fitting(solver, problem), seed=seed,
+                                time_limit=time_limit))
             (graph,) = problem.fitted.leaves()
             if graph.cut(chosen.labels) > ALIKE * graph.cut(other.labels):
                 chosen = other
     except KeyboardInterrupt:
         return cut_short(chosen)
     return chosen
+
+
+def _fitting(solver: Solver | str | None, problem: Any) -> Solver | None:
+    """A solver as given; None, which is the default of the problem, where that does not fit it."""
+    chosen = None if solver is None else resolve_solver(solver, problem)
+    return None if chosen is None or refusal(chosen, problem) is not None else chosen

@@ -145,8 +145,12 @@ class Checkpoint:
         known = self.facts.setdefault("of", facts)
         _same(self.path, known, facts)
 
-    def kept(self, key: str, compute: Callable[[], Any]) -> Any:
-        """A value that depends on nothing but the key: the one in the file, or a new one."""
+    def kept(self, key: str, compute: Callable[[], Any],
+             whole: Callable[[Any], bool] = lambda value: True) -> Any:
+        """A value that depends on nothing but the key: the one in the file, or a new one.
+
+        A new one is kept if it is ``whole``.
+        """
         cells = self.solves.setdefault("cells", _Solve({})).parts
         if key in cells:
             try:
@@ -155,6 +159,8 @@ class Checkpoint:
                 raise DataError(f"{self.path}: {key} cannot be read ({type(e).__name__}: {e}). "
                                 f"{AGAIN}") from e
         value, arrays = compute(), {}  # type: ignore[var-annotated]
+        if not whole(value):
+            return value
         with self.lock:
             cells[key] = _Kept(encode(value, {}, arrays), arrays, True)
         self.tick()

@@ -49,9 +49,12 @@ class Job:
     interrupted: bool = False
 
     def over(self, index: int) -> bool:
-        """Whether a limit has been reached that keeps restart ``index`` from being begun."""
-        begun = self.section is not None and str(index) in self.section.stored.parts
-        return self.budget.spent(0) is not None and not begun
+        """Whether a limit keeps restart ``index`` from being begun; a stop signal is taken down."""
+        if self.section is not None and str(index) in self.section.stored.parts:
+            return False
+        limit = self.budget.spent(0)
+        self.interrupted = self.interrupted or limit is Status.INTERRUPTED
+        return limit is not None
 
     def hear(self, row: dict[str, float]) -> None:
         """Show a row of the history to whoever looks on."""
@@ -80,6 +83,9 @@ class Job:
 
         def record(row: dict[str, float]) -> None:
             row = {"restart": index, "seconds": clock() - self.origin, **row}
+            if rows and rows[-1]["iteration"] == row["iteration"]:  # what `finish` made of it
+                rows[-1] = rows[-1] | row
+                return
             rows.append(row)
             self.hear(row)
 

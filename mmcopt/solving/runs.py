@@ -60,7 +60,7 @@ class Run:
     state: Any = None
 
 
-Record = Callable[[dict[str, float]], None]
+Record = Callable[[dict[str, float]], None]  # of a step; what follows of the same one amends it
 
 
 _enclosing = threading.local()  # the budget of the run that this thread is in
@@ -155,20 +155,23 @@ def _loop(solver: Solver, f: Any, init: Any, rng: np.random.Generator, budget: B
             raise KeyboardInterrupt from e
         raise
     try:
-        _close(best, solver, f, progress.state, keeper)
+        _close(best, solver, f, progress.state, record, keeper)
     except KeyboardInterrupt:  # what was found stays
         budget.stop.set()
         best.status, best.state = Status.INTERRUPTED, None
     return best
 
 
-def _close(best: Run, solver: Solver, f: Any, state: Any, keeper: Keeper | None) -> None:
-    """Let a solver finish, and take down how it ended."""
+def _close(best: Run, solver: Solver, f: Any, state: Any, record: Record | None,
+           keeper: Keeper | None) -> None:
+    """Let a solver finish, and take down how it ended; a better end is the last step's."""
     started = clock()
-    best.state = state
+    best.state, before = state, best.value
     last = solver.finish(f, state)
     if last is not None:
         _keep(best, last, solver.keeps_last)
+    if record is not None and best.steps and best.value < before:
+        record({"iteration": best.steps, "best": best.value})
     if callable(best.point):
         best.point = best.point()
     best.finish_seconds = clock() - started

@@ -409,6 +409,12 @@ def test_a_broken_file_of_links_is_refused(run, tmp_path):
     assert code == 2 and "cannot read 'three four'; write SAMPLE-SAMPLE" in err
 
 
+def test_links_in_no_known_letters_are_refused(run, tmp_path):
+    (tmp_path / "links").write_bytes(b"1 2\n\xff\xfe\n")
+    code, _, err = run("solve", TWO, "--cannot-link", str(tmp_path / "links"))
+    assert code == 2 and "--cannot-link: " in err and "is no text in UTF-8" in err
+
+
 def test_many_links_do_not_fill_the_screen(run, tmp_path):
     (tmp_path / "links").write_text("0 1\n" * 500, encoding="utf-8")
     _, out, _ = run("solve", TWO, "--solver", "tabu", "--must-link", str(tmp_path / "links"))

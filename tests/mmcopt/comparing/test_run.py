@@ -262,6 +262,11 @@ def test_progress(problem, capsys):
 @pytest.mark.parametrize(("options", "words"), [
     ({"seeds": 0}, "compare: seeds must be an integer at least 1; got 0"),
     ({"seeds": []}, "seeds must name at least one seed; got an empty list"),
+    ({"seeds": ["a"]}, "each of seeds must be an integer at least 0; got 'a'"),
+    ({"seeds": [0, -1]}, "each of seeds must be an integer at least 0; got -1"),
+    ({"seeds": [1.5], "solvers": "kmeans"}, "each of seeds must be an integer at least 0; got 1.5"),
+    ({"seeds": [None]}, "each of seeds must be an integer at least 0; got None"),
+    ({"seeds": "12"}, "seeds must be an integer at least 1; got '12'"),
     ({"solvers": []}, "solvers must be Solvers such as Memetic"),
     ({"solvers": "Nix"}, "no solver is called 'Nix'"),
     ({"problems": []}, "problems must name at least one problem; got none"),

@@ -43,6 +43,22 @@ def test_clusters_that_cut_hardly_more_edges_are_kept():
     assert np.array_equal(model.labels_, plain.labels_) and model.lam_ == plain.lam_
 
 
+def test_the_solver_that_is_given_solves_what_it_fits(monkeypatch):
+    X, _ = mm.datasets.load("moons:n=100,noise=.05")
+    solved = []
+
+    def noted(problem, solver=None, **options):
+        solved.append((problem, mm.solve(problem, solver, **options)))
+        return solved[-1][1]
+
+    monkeypatch.setattr("mmcopt.selection.models.solve", noted)
+    LeastSquaresClustering(2, lam=0.1, model="auto", solver="KernighanLin", random_state=0).fit(X)
+    assert [(type(f), r.solver) for f, r in solved] == [
+        (LeastSquares, "KernighanLin"), (KernelKMeans, KernelKMeans.default_solver)]
+    with pytest.raises(ParameterError, match="no solver is called 'Nix'"):
+        by_graph(solved[0][1], solver="Nix")
+
+
 def test_rules_hold_for_both(monkeypatch):
     X, _ = mm.datasets.load("moons:n=100,noise=.05")
     f = LeastSquares(X, 2, kernel=Gaussian(width=0.5), known={0: 1, 1: 1}, must_link=[(2, 3)],
