@@ -5,6 +5,8 @@ Rows are float32 in a file that is made once, in ``--folder``, a million at a ti
 process of its own, so that its peak is its own: ``memory`` reads all rows, ``blocks`` a block at a
 time, ``cluster`` leaves them to two worker processes of Dask with ``--limit`` MB each, of which the
 peaks are shown too. ``restarts`` compares 8 restarts of Tabu here and in two processes.
+``families``, or the names of some, solves each family on blocks, and says how its seconds rise
+with n, and how many numbers of its rows and of their features were gone through.
 """
 
 import argparse
@@ -93,6 +95,94 @@ def on_cluster(path, k, limit):
                       workers=sorted(workers.values()))
 
 
+# ---------------------------------------------------------------- every family, from a file
+
+
+def cpm3c(rows):
+    from mmcopt.formulations import CPM3C
+    from mmcopt.solvers import CuttingPlane
+
+    return CPM3C(rows, 2), CuttingPlane()
+
+
+def mkc(rows):
+    from mmcopt.formulations import MKC
+    from mmcopt.kernels import Gaussian, Linear
+    from mmcopt.solvers import CuttingPlane
+
+    return MKC(rows, 2, kernels=[Linear(), Gaussian(width=0.5).nystroem(50)]), CuttingPlane()
+
+
+def least_squares(rows):
+    from mmcopt.formulations import LeastSquares
+    from mmcopt.kernels import Gaussian
+
+    return LeastSquares(rows, 3, kernel=Gaussian(width=0.5).nystroem(50)), "Memetic"
+
+
+def kernel_kmeans(rows):
+    from mmcopt.formulations import KernelKMeans
+    from mmcopt.kernels import Gaussian
+
+    return KernelKMeans(rows, 3, kernel=Gaussian(width=0.5).nystroem(50)), "Memetic"
+
+
+def one_class(rows):
+    from mmcopt.condensing import micro_cells
+    from mmcopt.formulations import OneClassHinge
+    from mmcopt.kernels import Gaussian
+
+    cells = micro_cells(rows)
+    problem = OneClassHinge(cells.centres, C=1.0, kernel=Gaussian(width=0.3),
+                            sample_weight=cells.weights)
+    return problem.replace(C=1.3 * problem.c_min()), "DualCoordinate"
+
+
+FAMILIES = {"CPM3C": cpm3c, "MKC": mkc, "LeastSquares": least_squares,
+            "KernelKMeans": kernel_kmeans, "OneClassHinge": one_class}
+
+
+def of_family(name, path):
+    """Solve a family on blocks: CPU seconds, peak, and how often the file was gone through."""
+    import mmcopt as mm
+    from mmcopt.datasets import blocks
+    from mmcopt.datasets.blocks import FileBlocks
+
+    small = path.with_name("small.npy")
+    np.save(small, np.load(path, mmap_mode="r")[:2000])
+    mm.solve(*FAMILIES[name](blocks(small)), seed=0)  # compiles
+    passes, each = [], FileBlocks.each
+
+    def counted(self, *given, **options):
+        passes.append(float(self.shape[0]) * self.shape[1])
+        return each(self, *given, **options)
+
+    FileBlocks.each = counted
+    rows = blocks(path)
+    started = time.process_time()
+    result = mm.solve(*FAMILIES[name](rows), seed=0)
+    cpu = time.process_time() - started
+    return {"cpu": cpu, "peak": peak(), "steps": len(result.history),
+            "read": sum(passes)}
+
+
+def families(names, sizes, args):
+    """A table of families, and the slopes of their seconds in n."""
+    for name in names:
+        seconds = []
+        for n in sizes:
+            path = made(args.folder, n, args.d)
+            done = subprocess.run([sys.executable, "-W", "ignore", __file__, "--family", name,
+                                   "--path", path], stdout=subprocess.PIPE, text=True, check=True)
+            a = json.loads(done.stdout.splitlines()[-1])
+            seconds.append(a["cpu"])
+            print(f"{name:14} n = {n:8d}: {a['cpu']:8.2f} CPU-s ({1e6 * a['cpu'] / n:7.2f} us a "
+                  f"row), peak {a['peak']:5.0f} MB, {a['steps']:3d} steps, {a['read'] / n:6.0f} "
+                  "numbers a row gone through", flush=True)
+        slopes = np.diff(np.log(seconds)) / np.diff(np.log(sizes))
+        print(f"{name:14} slopes {' '.join(f'{s:.2f}' for s in slopes)}", flush=True)
+
+
 WAYS = {"memory": in_memory, "blocks": in_blocks, "cluster": on_cluster}
 
 
@@ -124,17 +214,23 @@ def main():
     p.add_argument("--limit", type=int, default=400)
     p.add_argument("--folder", type=pathlib.Path, default=pathlib.Path("/tmp/mmcopt-scaling"))
     p.add_argument("--one", help=argparse.SUPPRESS)
+    p.add_argument("--family", help=argparse.SUPPRESS)
     p.add_argument("--path", type=pathlib.Path, help=argparse.SUPPRESS)
     args = p.parse_args()
     if args.one:
         print(json.dumps(WAYS[args.one](args.path, args.k, args.limit)))
         return
+    if args.family:
+        print(json.dumps(of_family(args.family, args.path)))
+        return
     args.folder.mkdir(exist_ok=True)
-    for n in (int(float(v)) for v in args.n.split(",")):
+    sizes, ways = [int(float(v)) for v in args.n.split(",")], args.where.split(",")
+    families([name for name in FAMILIES if name in ways or "families" in ways], sizes, args)
+    for n in sizes if set(ways) & set(WAYS) else ():
         path, labels = made(args.folder, n, args.d), {}
         print(f"n = {n}, d = {args.d}, k = {args.k}: {path.stat().st_size / 1e6:.0f} MB",
               flush=True)
-        for way in (w for w in args.where.split(",") if w in WAYS):
+        for way in (w for w in ways if w in WAYS):
             done = subprocess.run([sys.executable, "-W", "ignore", __file__, "--one", way, "--path",
                                    path, "--k", str(args.k), "--limit", str(args.limit)],
                                   stdout=subprocess.PIPE, text=True, check=True)
@@ -145,7 +241,7 @@ def main():
                   + "".join(f", worker {w:.0f} MB" for w in a.get("workers", []))
                   + f", objective {a['objective']:.12f}", flush=True)
         print(f"  the same labels: {len(set(labels.values())) == 1}")
-    if "restarts" in args.where:
+    if "restarts" in ways:
         restarts()
 
 
