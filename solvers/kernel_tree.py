@@ -15,7 +15,7 @@ from mmcopt.capabilities import Capability, CutRisk, KernelMargin
 from mmcopt.checks import hyper, real
 from mmcopt.linalg import UNIT
 from mmcopt.solvers.margin_tree import LARGEST, MarginTree, Tree, planted
-from mmcopt.solving.runs import seconds_left
+from mmcopt.solving.runs import out_of_time, seconds_left
 from mmcopt.types import Floats
 
 # Of the g of the root: the weight of its barrier at first and at last, relative, and the factor by
@@ -105,7 +105,7 @@ def common_g(rows: list[Floats], c: float, spread: float) -> Floats:
     value = _barred(rows, c, toll, g, weight)
     while weight > LIGHT * unit:
         for _ in range(CENTRINGS):
-            if math.isfinite(left) and seconds_left() <= (1.0 - AT_MOST) * left:
+            if out_of_time() or (left < math.inf and seconds_left() <= (1.0 - AT_MOST) * left):
                 return g
             step, rise = _newton(rows, c, toll, g, weight)
             length = min(1.0, 0.99 / max(float(np.max(-step)), 1e-300)) if rise > 0.0 else 0.0
@@ -144,13 +144,13 @@ def _newton(rows: list[Floats], c: float, toll: float, g: Floats,
     n, curved = len(g), g > 0.5
     slope = np.where(curved, 0.25 / g, g) / n + weight
     H = np.diag(np.where(curved, 0.5 / g, 0.0) / n + weight * (1.0 + n * UNIT))
-    for X in rows:
-        taken = toll * g
-        S = c * np.eye(X.shape[1]) - X.T @ (taken[:, None] * X)
-        K = taken[:, None] * (X @ np.linalg.solve(S, X.T))
-        slope -= weight * np.diagonal(K)
-        H += weight * K * K.T
+    taken = toll * g
     try:
+        for X in rows:
+            S = c * np.eye(X.shape[1]) - X.T @ (taken[:, None] * X)
+            K = taken[:, None] * (X @ np.linalg.solve(S, X.T))
+            slope -= weight * np.diagonal(K)
+            H += weight * K * K.T
         step = np.asarray(cho_solve(cho_factor(H), slope))
     except (LinAlgError, ValueError):
         return np.zeros(n), 0.0
