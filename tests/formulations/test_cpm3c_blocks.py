@@ -44,13 +44,13 @@ def columns(result):
     return {name: result.history[name] for name in ("objective", "violation", "cuts", "masters")}
 
 
-def same(held, stored, solver, *, atol=1e-9, **options):
+def same(held, stored, solver, *, atol=1e-9, near=1e-12, **options):
     a, b = (mm.solve(f, solver, seed=1, **options) for f in (held, stored))
     assert (a.labels == b.labels).all() and a.status is b.status
     np.testing.assert_allclose(b.point, a.point, rtol=0, atol=atol)
     for x, y in zip(columns(a).values(), columns(b).values(), strict=True):
         np.testing.assert_allclose(y, x, rtol=0, atol=atol)
-    assert b.objective == pytest.approx(a.objective, abs=1e-3 * atol, rel=1e-12) and b.verify()
+    assert b.objective == pytest.approx(a.objective, abs=1e-3 * atol, rel=near) and b.verify()
     return a, b
 
 
@@ -89,9 +89,11 @@ def test_kernels_of_features_take_the_steps_of_rows_in_memory(tmp_path, options)
 def test_several_kernels_take_the_steps_of_rows_in_memory(tmp_path, kernels, p):
     X = drawn(300, 4, 3)
     held, stored = (MKC(data, 3, kernels=kernels, p=p) for data in (X, on_disk(X, tmp_path)))
-    a, b = same(held, stored, CuttingPlane(), max_iter=12, atol=1e-6)
+    # Masters of weights of sum 1 are solved to 1e-6, and their weights to the root of that.
+    atol, near = (1e-3, 1e-6) if p == 1.0 else (1e-6, 1e-12)
+    a, b = same(held, stored, CuttingPlane(), max_iter=12, atol=atol, near=near)
     np.testing.assert_allclose(stored.kernel_weights(b.point), held.kernel_weights(a.point),
-                               rtol=0, atol=1e-6)
+                               rtol=0, atol=atol)
     assert (b.predict(stored.X) == b.labels).all()
     assert stored.features.longest == pytest.approx(held.features.longest)
     np.testing.assert_allclose(stored.features.lengths, held.features.lengths)
