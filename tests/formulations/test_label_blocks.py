@@ -89,6 +89,7 @@ def test_so_are_those_of_searches_on_a_factor(tmp_path, cls):
                                rtol=0, atol=1e-9)
 
 
+@pytest.mark.as_given  # rows of files are not jittered
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8])
 @pytest.mark.parametrize("kernel", [NEAR.nystroem(60), Linear()], ids=repr)
 @pytest.mark.parametrize("scheduled", [False, True], ids=["file", "dask"])
