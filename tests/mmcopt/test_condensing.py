@@ -202,6 +202,7 @@ def test_errors_and_spreading():
 # ---------------------------------------------------------------- rows in blocks
 
 
+@pytest.mark.as_given  # rows of files are not jittered
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.uint8])
 @pytest.mark.parametrize("d", [2, 5])
 def test_cells_of_blocks_are_those_of_rows_in_memory(d, dtype, tmp_path):
