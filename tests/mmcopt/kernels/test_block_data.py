@@ -36,6 +36,7 @@ def rows(tmp_path, monkeypatch):
     return blocks(tmp_path / "x.npy", chunk=32)
 
 
+@pytest.mark.as_given  # rows of files are not jittered
 @pytest.mark.parametrize("kernel", FINE, ids=repr)
 def test_features_are_those_of_rows_in_memory(rows, kernel):
     held, stored = kernel.fit(X), kernel.fit(rows)
