@@ -584,7 +584,7 @@ def _hands() -> int:
     """How many threads work: those of the cluster, where there is one, or of this machine."""
     distributed = sys.modules.get("distributed")
     if distributed is not None:
-        with contextlib.suppress(ValueError, OSError):  # there is none, or it is gone
+        with contextlib.suppress(ValueError, OSError, AttributeError):  # there is none, or no more
             return max(1, sum(distributed.default_client().nthreads().values()))
     return os.cpu_count() or 1
 
