@@ -112,7 +112,7 @@ class _Tree:
                 self.duals[above] = None
 
     def alone(self, node: int, bound: float) -> _Tree:
-        """A tree of the path to an open node and nothing else, with that node at work."""
+        """A tree of the path to an open node and nothing else."""
         chain = [node]
         while chain[-1] > 0:
             chain.append(self.parent[chain[-1]])
@@ -120,8 +120,8 @@ class _Tree:
         last = len(chain) - 1
         starts = {last: self.starts[node]} if node in self.starts else {}
         return _Tree(self.best, self.value, list(range(-1, last)), [self.pair[v] for v in chain],
-                     [self.same[v] for v in chain], [None] * len(chain), [],
-                     active=_Active(last, bound), starts=starts)
+                     [self.same[v] for v in chain], [None] * len(chain), [(bound, last)],
+                     starts=starts)
 
     def take(self, node: int, done: _Done) -> None:
         """Book what the work on a node has come to."""
@@ -286,8 +286,9 @@ class BranchAndBound(Solver):
 
     def _ended(self, lq: LabelProblem, alone: _Tree, seed: int) -> _Done:
         """Work on the node of a tree of its path alone, until it is done or time is up."""
-        rng, at = np.random.default_rng(seed), alone.active
-        assert at is not None
+        rng = np.random.default_rng(seed)
+        bound, node = alone.open.pop()
+        at = alone.active = _Active(node, bound)
         self._work(lq, alone, at, rng)
         while alone.active is not None and not out_of_time():
             self._work(lq, alone, at, rng)

@@ -19,7 +19,7 @@ hypothesis.settings.load_profile("mmcopt")
 
 # What tests share are modules by these names; pytest's import mode puts no folder on sys.path.
 for _name in ("jitter", "determinism", "doors", "edits", "exact", "extremes", "honest", "literal",
-              "instances", "notebook", "oracle", "relaxed", "signals", "soak", "tree"):
+              "instances", "memory", "notebook", "oracle", "relaxed", "signals", "soak", "tree"):
     _spec = importlib.util.spec_from_file_location(
         _name, pathlib.Path(__file__).with_name(f"{_name}.py"))
     sys.modules[_name] = importlib.util.module_from_spec(_spec)

@@ -131,14 +131,13 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
         if budget is not None:
             deadline = prepared - before + budget
         limits = Budget(math.inf if max_iter is None else max_iter, deadline - reserve)
-        endless = budget is not None or \
-            (chosen.anytime and time_limit is not None and max_iter is None)
+        spends = chosen.anytime and time_limit is not None and max_iter is None
         # Restarts may share the cores among them, and must not differ when they do.
         threads = one_thread if restarts > 1 else nullcontext()
         seconds = time_limit if budget is None else budget
         with threads, meter(progress, verbose, type(chosen).__name__, seconds) as shown:
-            job = Job(problem, chosen, limits, restarts, endless, init, callback, shown,
-                      prepared - before, section, executor)
+            job = Job(problem, chosen, limits, restarts, spends or budget is not None, init,
+                      callback, shown, prepared - before, section, executor)
             runs = all_restarts(job, root, n_jobs)
         stepped = clock()
         if section is not None:

@@ -1,11 +1,10 @@
 """CPM3C on rows in blocks: the same cuts, steps and labels as in memory, and no more memory."""
 
 import dataclasses
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+from memory import growth, measured
 from scipy.sparse import csr_array
 
 import mmcopt as mm
@@ -259,31 +258,9 @@ def test_rows_that_are_all_equal_are_refused(tmp_path):
 
 # ---------------------------------------------------------------- memory
 
-MEASURED = """
-import sys
-import numpy as np
-import mmcopt as mm
-from mmcopt.datasets import blocks
-from mmcopt.formulations import CPM3C
-from mmcopt.solvers import CuttingPlane
-def peak():  # ru_maxrss counts what the parent has held, too
-    lines = open("/proc/self/status").read().splitlines()
-    return next(int(line.split()[1]) / 1024.0 for line in lines if line.startswith("VmHWM"))
-for path in sys.argv[1:]:
-    mm.solve(CPM3C(blocks(path, chunk=4096), 2), CuttingPlane(), seed=0, max_iter=3)
-    print(peak())
-"""
 
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="read from /proc")
+@measured
 def test_memory_does_not_grow_with_the_rows(tmp_path):
     """40 MB of rows, which as floats would be 80; labels and what is read at once are 3 MB."""
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((200_000, 50), dtype=np.float32)
-    X[::2] += 1.0
-    np.save(tmp_path / "large.npy", X)
-    np.save(tmp_path / "small.npy", X[:8192])
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", MEASURED, tmp_path / "small.npy",
-                           tmp_path / "large.npy"], capture_output=True, text=True, check=True)
-    small, large = map(float, done.stdout.split())
-    assert large - small < 20.0
+    work = "mm.solve(CPM3C(rows, 2), CuttingPlane(), seed=0, max_iter=3)"
+    assert growth(tmp_path, (200_000, 50), 8192, work) < 20.0

@@ -2,11 +2,10 @@
 
 import dataclasses
 import importlib
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+from memory import growth, measured
 from scipy.sparse import csr_array
 
 import mmcopt as mm
@@ -244,33 +243,10 @@ def test_a_row_without_an_angle_and_weights_of_rows_in_blocks_are_refused(tmp_pa
 
 # ---------------------------------------------------------------- memory
 
-MEASURED = """
-import sys
-import numpy as np
-import mmcopt as mm
-from mmcopt.datasets import blocks
-from mmcopt.formulations import LeastSquares
-from mmcopt.kernels import Gaussian
-from mmcopt.solvers import StochasticDescent
-def peak():  # ru_maxrss counts what the parent has held, too
-    lines = open("/proc/self/status").read().splitlines()
-    return next(int(line.split()[1]) / 1024.0 for line in lines if line.startswith("VmHWM"))
-for path in sys.argv[1:]:
-    problem = LeastSquares(blocks(path, chunk=4096), 2, kernel=Gaussian(gamma=.01).nystroem(30))
-    assert mm.solve(problem, StochasticDescent(), seed=0, max_iter=2).verify()
-    print(peak())
-"""
 
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="read from /proc")
+@measured
 def test_memory_is_that_of_the_factor_that_is_searched(tmp_path):
     """96 MB of rows, 192 as floats; 10 MB of factor are searched, and blocks of it are read."""
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((80_000, 300), dtype=np.float32)
-    X[::2] += 1.0
-    np.save(tmp_path / "large.npy", X)
-    np.save(tmp_path / "small.npy", X[:12_288])
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", MEASURED, tmp_path / "small.npy",
-                           tmp_path / "large.npy"], capture_output=True, text=True, check=True)
-    small, large = map(float, done.stdout.split())
-    assert large - small < 60.0
+    work = ("assert mm.solve(LeastSquares(rows, 2, kernel=Gaussian(gamma=.01).nystroem(30)), "
+            "StochasticDescent(), seed=0, max_iter=2).verify()")
+    assert growth(tmp_path, (80_000, 300), 12_288, work) < 60.0

@@ -56,16 +56,6 @@ class _Breaks(_Draws):
 
 
 @pytest.fixture(scope="module")
-def data():
-    return mm.datasets.load("gaussians:n=10,distance=4,seed=0")
-
-
-@pytest.fixture(scope="module")
-def problem(data):
-    return LeastSquares(data[0])
-
-
-@pytest.fixture(scope="module")
 def table(problem, data):
     return mm.compare(problem, [_Draws(), _Draws(draws=3), BruteForce()], seeds=3, y=data[1])
 

@@ -52,16 +52,6 @@ class _Once(_Draw):
         return super().step(f, state, rng)
 
 
-@pytest.fixture(scope="module")
-def data():
-    return mm.datasets.load("gaussians:n=10,distance=4,seed=0")
-
-
-@pytest.fixture(scope="module")
-def problem(data):
-    return LeastSquares(data[0])
-
-
 # ---------------------------------------------------------------- budgets
 
 
