@@ -11,17 +11,16 @@ import numpy as np
 from mmcopt.bounds import enumeration
 from mmcopt.capabilities import Capability, LabelProblem, LabelQuadratic, LabelRatio
 from mmcopt.checks import hyper, integer, optional, real
-from mmcopt.errors import InfeasibleError
 from mmcopt.metrics import adjusted_rand_index
 from mmcopt.modeling.result import Certificate, Status
-from mmcopt.solvers import ratio_pool
+from mmcopt.solvers import label_pool, ratio_pool
 from mmcopt.solvers.annealing import Annealing
 from mmcopt.solvers.continuation import Continuation
 from mmcopt.solvers.hartigan import Hartigan
 from mmcopt.solvers.shaking import Shaking
 from mmcopt.solvers.stochastic_descent import StochasticDescent
 from mmcopt.solvers.tabu import Tabu
-from mmcopt.solving import Progress, Run, Solver, run
+from mmcopt.solving import Progress, Run, Solver
 from mmcopt.solving.factor_search import factor_board, on_factor, warm_on_factor
 from mmcopt.solving.graph_search import on_graph
 from mmcopt.solving.label_search import (
@@ -41,8 +40,6 @@ from mmcopt.types import Ints
 SIMILAR = 0.99  # adjusted Rand index above which two members count as the same
 SAME = 1 - 1e-12  # and above which they are
 SMOOTHED = 0.5  # share of the children that begin on a smoothed level
-BLOCK_STARTS = 3  # random starts of the search over blocks, besides the better parent
-BLOCKS = 1000  # intersections of clusters that a child's parents have at the most
 TINY = 4 * enumeration.CHUNK  # labelings up to which all of them are tried
 BETTER = 1e-9  # relative: what counts as an improvement
 WAYS = "assembled", "shaken"  # how children are made
@@ -55,11 +52,12 @@ SHORT = 0.5  # share of the walks with the rest that `Tabu` takes by default
 WALK = 1.5  # moves from random labels, as a multiple of n
 WORK = 400_000_000  # about, scores looked at in a driver step
 QUICK = 1000  # samples up to which members are made so fast that children can wait
+FRESH = 3  # children without a new best before a member is renewed, where that is done
 EARLY = 2  # children without a new best before the next member, while the pool grows
 QUICK_CHILDREN = 4  # times as many without a new best, where a child is a few passes
 QUICK_UP_TO = 2000  # nodes, beyond which there are fewer of them
 LONGER = 3  # times that the sweeps double where annealing does better than paths
-MANY = 4  # times the sweeps on lists of neighbours, where they are quick
+MANY = 4  # times the sweeps on long lists of neighbours, where they are quick
 DEEPER = 4  # times that children are polished twice as long before patience ends
 MOVES = 2000  # of a last polish at least: fewer take no less time
 LITTLE = 0.01  # of what members differ by: a gain after which the pool grows as after none
@@ -195,7 +193,7 @@ class Memetic(LabelSearch):
         super().warm(toy)
         # Members of so small a problem are alike and have no children: make one of strangers.
         rng = np.random.default_rng(0)
-        combine(toy, [toy.random_labels(rng), toy.random_labels(rng)], rng)
+        label_pool.combine(toy, [toy.random_labels(rng), toy.random_labels(rng)], rng)
 
     def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
         lq = f.offer(LabelProblem)
@@ -227,7 +225,17 @@ class Memetic(LabelSearch):
         enough = min(EARLY, len(state.members) - 1)  # two have one child
         if state.made < self._members(lq):
             return not early or state.stale >= enough
-        return self._fails(lq, state) and self._owes(lq, state)
+        if self._fails(lq, state):
+            return self._owes(lq, state)
+        return self._renewed(lq) and state.stale >= FRESH
+
+    def _renewed(self, lq: Any) -> bool:
+        """Whether new members take the place of the worst: where they cost little more than a child.
+
+        Of many samples the basin of few members is soon searched, and another one may be better.
+        """
+        return lq.n > QUICK and isinstance(lq, LabelQuadratic) \
+            and not on_factor(lq) and not on_graph(lq)
 
     def _owes(self, lq: Any, state: _Pool) -> bool:
         """Whether no member was annealed because that was too dear: it is the last resort."""
@@ -296,7 +304,7 @@ class Memetic(LabelSearch):
         if kind == "annealed":
             grows = "path" in state.lowest or on_graph(lq)
             sweeps = self.sweeps * 2 ** min(state.anneals, LONGER) if grows else self.sweeps
-            sweeps *= MANY if on_graph(lq) else 1
+            sweeps *= MANY if on_graph(lq) and lq.n > QUICK else 1
             state.anneals += 1
             return _Task(c, [(1.0, Annealing(sweeps=sweeps)), polish], kind=kind, board=board)
         first = {"shaken": Shaking(), "walked": _polish(lq, WALK, rng)}[kind]
@@ -314,7 +322,7 @@ class Memetic(LabelSearch):
         if lq.n > QUICK and self._cost(lq, "annealed") > DEAR * state.work:
             first = first[:-1] or FIRST[:1]
         if index >= self._members(lq):
-            return "annealed"
+            return "annealed" if self._fails(lq, state) else FIRST[0]
         if index < quick:  # in turn, then one of what did best and one of the others
             known = {kind: value for kind, value in state.lowest.items() if kind in first}
             if index < len(first) or index % 2 == 1 or not known:
@@ -350,7 +358,7 @@ class Memetic(LabelSearch):
             return self._shaken(lq, state, rng)
         state.idle += 1
         state.stale += 1
-        most = max(2, int(math.log(BLOCKS) / math.log(lq.k)))
+        most = max(2, int(math.log(label_pool.BLOCKS) / math.log(lq.k)))
         count = min(int(rng.integers(2, most + 1)), len(state.members))
         parents = rng.choice(len(state.members), count, replace=False).tolist()
         if state.new and len(state.members) - 1 not in parents:
@@ -365,7 +373,7 @@ class Memetic(LabelSearch):
             path = Continuation().levels(lq)[:-1]
             path = path[int(rng.integers(len(path))):]
         first = lq.smooth(path[0]) if path else lq
-        found = combine(first, [state.members[q] for q in parents], rng)
+        found = label_pool.combine(first, [state.members[q] for q in parents], rng)
         if found is None:
             return None
         state.work += self._cost(lq, "child")
@@ -447,10 +455,15 @@ class Memetic(LabelSearch):
             state.good[task.kind] += much
         likeness = [adjusted_rand_index(m, c) for m in state.members]
         if not task.child:
+            renewed = state.made >= self._members(lq) and task.kind != "annealed"
             state.made += 1
-            state.idle = state.stale = 0
+            state.stale = 0
+            state.idle = state.idle if renewed else 0
             state.lowest[task.kind] = min(value, state.lowest.get(task.kind, math.inf))
             if max(likeness, default=0.0) < SAME:
+                if renewed:
+                    worst = state.values.index(max(state.values))
+                    del state.members[worst], state.values[worst]
                 state.new = True
                 state.members.append(c)
                 state.values.append(value)
@@ -495,25 +508,3 @@ def _polish(lq: LabelQuadratic, length: float, rng: np.random.Generator) -> Labe
         return StochasticDescent()
     tenure = None if rng.random() < SHORT else max(5, lq.n // 50)
     return Tabu(length=length, tenure=tenure, polish=False)
-
-
-def combine(lq: LabelQuadratic, parents: list[Ints],
-            rng: np.random.Generator) -> tuple[Ints, float] | None:
-    """The best partition found whose clusters are unions of intersections of the parents' ones.
-
-    It comes with its objective. None when the parents are the same.
-    """
-    groups = ratio_pool.intersections(parents, lq.k)
-    m = int(groups.max()) + 1
-    if m <= lq.k:
-        return None
-    small = lq.contract(groups, lq.dtype)
-    search = Tabu(length=20.0, tenure=m // 8 + 2, polish=False)
-    best = run(search, small, parents[0], rng)
-    for _ in range(BLOCK_STARTS):
-        try:
-            other = run(search, small, None, rng)
-        except InfeasibleError:  # no labels were found whose sizes are allowed, of such blocks
-            break
-        best = min(best, other, key=lambda r: r.value)
-    return np.asarray(best.point), best.value

@@ -344,6 +344,23 @@ class Sparse(Symmetric):
         W = B.T @ self._csr @ B
         return Sparse((W + W.T) / 2)  # its two triangles are rounded apart
 
+    def signed(self, s: Floats) -> Sparse:
+        """``s_i W_ij s_j`` for signs s."""
+        from scipy.sparse import diags_array
+
+        return Sparse(diags_array(s) @ self._csr @ diags_array(s))
+
+    def connected(self, groups: Ints) -> Ints:
+        """The parts of each group of nodes that entries connect, numbered."""
+        from scipy.sparse import csr_array
+        from scipy.sparse.csgraph import connected_components
+
+        coo = self._csr.tocoo()
+        inside = groups[coo.row] == groups[coo.col]
+        edges = (np.ones(int(inside.sum())), (coo.row[inside], coo.col[inside]))
+        graph = csr_array(edges, shape=(self.n, self.n))
+        return np.asarray(connected_components(graph, directed=False)[1], dtype=np.int64)
+
     def subset(self, rows: Ints) -> Dense:
         return Dense.trusted(self._csr[rows][:, rows].toarray())
 

@@ -11,7 +11,7 @@ from mmcopt.capabilities import LabelQuadratic
 from mmcopt.capabilities.matrices import Sparse
 from mmcopt.types import Floats
 
-GRAPH_FROM = 500  # nodes from which lists are shorter work than rows,
+GRAPH_FROM = 200  # nodes from which lists are shorter work than rows,
 DENSITY = 0.1  # where no more than this share of the entries is there
 
 

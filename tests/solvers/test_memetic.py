@@ -8,7 +8,8 @@ from mmcopt.errors import InfeasibleError
 from mmcopt.formulations import LeastSquares
 from mmcopt.modeling.result import Status
 from mmcopt.solvers import Continuation, Memetic, Tabu
-from mmcopt.solvers.memetic import _Task, combine
+from mmcopt.solvers.label_pool import combine
+from mmcopt.solvers.memetic import _Task
 from mmcopt.solving.factor_search import on_factor
 
 X = np.random.default_rng(0).standard_normal((60, 2))
@@ -242,9 +243,9 @@ def test_children_are_made_as_has_turned_out_well():
 
 def test_a_new_member_has_a_child_first(monkeypatch):
     monkeypatch.setattr("mmcopt.solvers.memetic.QUICK", 50)
-    monkeypatch.setattr("mmcopt.solvers.memetic.BLOCKS", 16)  # two parents
+    monkeypatch.setattr("mmcopt.solvers.label_pool.BLOCKS", 16)  # two parents
     solver, seen = Memetic(large=50), []
-    monkeypatch.setattr("mmcopt.solvers.memetic.combine",
+    monkeypatch.setattr("mmcopt.solvers.label_pool.combine",
                         lambda lq, parents, rng: seen.append(parents) or combine(lq, parents, rng))
     count = 0
     for state, _ in pool_of(F, solver, 60):
@@ -267,3 +268,23 @@ def test_blocks_for_which_no_labels_of_the_right_sizes_are_found(monkeypatch):
     monkeypatch.setattr(type(lq), "random_labels", none)
     labels, value = combine(lq, parents, np.random.default_rng(0))
     assert value <= min(lq.value(c) for c in parents) + 1e-9 and len(labels) == 12
+
+
+def test_a_pool_of_many_samples_is_renewed(monkeypatch):
+    """After some children that were no better; that counts as none of them, and the worst goes."""
+    monkeypatch.setattr("mmcopt.solvers.memetic.QUICK", 50)
+    solver, renewed = Memetic(large=50, pool=4), 0
+    before: dict[str, object] = {}
+    for state, _ in pool_of(F, solver, 1500):
+        now = {"made": state.made, "idle": state.idle, "stale": state.stale,
+               "values": list(state.values), "anneals": state.anneals}
+        if before and now["made"] > before["made"] >= solver.pool \
+                and now["anneals"] == before["anneals"]:
+            assert before["stale"] >= 3 and now["idle"] in (0, before["idle"])
+            assert len(now["values"]) <= len(before["values"])
+            renewed += now["idle"] == before["idle"] > 0
+            if now["values"] != before["values"]:
+                assert sorted(before["values"])[:-1] == sorted(now["values"][:-1])
+        before = now
+    assert renewed
+    assert solver.outcome(F, state) is not None  # it ends all the same
