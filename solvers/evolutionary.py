@@ -146,10 +146,10 @@ class Evolutionary(LabelSearch):
         return self._progress(lq, state)
 
     def _factor_step(self, lq: LabelQuadratic, state: Any) -> Progress:
-        from mmcopt.compiled import label_moves
+        from mmcopt.compiled import factor_moves
 
-        gain = label_moves.evolve_factor(working_factor(lq), state.c, state.S, state.sizes,
-                                         lq.rules(), state.t, 10 * GENERATIONS, state.rng)
+        gain = factor_moves.evolve(working_factor(lq), state.c, state.S, state.sizes, lq.rules(),
+                                   state.t, 10 * GENERATIONS, state.rng)
         state.t += 10 * GENERATIONS
         state.value = lq.value(state.c)  # gains in float32 drift
         if gain > _rounding(state.S.dtype) * max(1.0, abs(lq.constant - state.value)) / lq.scale:
