@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.checks import choice, hyper, integer, real
-from mmcopt.modeling.result import Status
 from mmcopt.solving import Progress
 from mmcopt.solving.factor_search import FactorBoard, factor_start, on_factor, working_factor
 from mmcopt.solving.label_search import LabelSearch, random_state, start_labels, working_matrix
@@ -158,9 +157,6 @@ class Evolutionary(LabelSearch):
         state.done = state.t - state.pass_gain > rest * lq.n
         return Progress(state, lambda: lq.expand(state.c), state.value,
                         extras={"generation": float(state.t)})
-
-    def outcome(self, f: Any, state: Any) -> Status | None:
-        return Status.CONVERGED if state.done else None
 
     def finish(self, f: Any, state: Any) -> Progress | None:
         from mmcopt.compiled import label_moves

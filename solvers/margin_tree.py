@@ -137,11 +137,7 @@ class MarginTree(Solver):
         if risk.k != 2:
             return (f"its tree is over labels of two classes, and there are {risk.k}; ClassTree is "
                     "for more.")
-        if type(risk.loss) is not Hinge:
-            return f"its bounds are those of the hinge, and the loss is {risk.loss.formula()}."
-        if risk.features.n > LARGEST:
-            return f"it keeps dense matrices of {risk.features.n} samples; use certify instead."
-        return None
+        return unfit(risk)
 
     def prepare(self, f: Any) -> None:
         kernels = self.kernels(f)
@@ -336,6 +332,15 @@ class MarginTree(Solver):
         from mmcopt.compiled.margin_tree import room
 
         return bool(room(state.book, state.n))
+
+
+def unfit(risk: Any) -> str | None:
+    """Why no tree of ours is for a problem, whatever the number of its classes."""
+    if type(risk.loss) is not Hinge:
+        return f"its bounds are those of the hinge, and the loss is {risk.loss.formula()}."
+    if risk.features.n > LARGEST:
+        return f"it keeps dense matrices of {risk.features.n} samples; use certify instead."
+    return None
 
 
 def lowered(K: Floats, eta: Floats, level: Floats) -> None:

@@ -11,6 +11,7 @@ import contextlib
 import faulthandler
 import os
 import signal
+import sys
 import threading
 import traceback
 from collections.abc import Callable
@@ -27,7 +28,7 @@ class WorkerLostError(BrokenExecutor):
 
 
 class Processes(Executor):
-    """So many worker processes; they are begun when there is work, and end when there is none."""
+    """So many worker processes: begun when there is work, they end after a while without any."""
 
     def __init__(self, count: int) -> None:
         self._max_workers = count
@@ -41,7 +42,7 @@ class Processes(Executor):
         return self._threads.submit(self._answer, partial(fn, *args, **kwargs))
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more work; workers end once they have done what they have."""
+        """Take no more work; workers end when there has been none for a while."""
         self.over = True
         self._threads.shutdown(wait, cancel_futures=cancel_futures)
 
@@ -134,7 +135,8 @@ def _end(process: Any) -> None:
 def _serve(link: Any, idle: float) -> None:
     """Answer one task after another, until none has come for a while or nobody is there."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever gave the work: it tells us
-    faulthandler.enable()
+    if sys.stderr is not None:
+        faulthandler.enable()
     with link, contextlib.suppress(EOFError, OSError):
         while link.poll(idle):
             link.send_bytes(_outcome(link.recv_bytes()))
