@@ -89,11 +89,10 @@ class Annealing(FactorSearch):
 
     def _factor_step(self, lq: LabelQuadratic, state: FactorBoard,
                      schedule: NDArray[np.float64]) -> Progress:
-        from mmcopt.compiled import label_moves
+        from mmcopt.compiled import factor_moves
 
-        gain = label_moves.factor_anneal(working_factor(lq), state.c, state.S, state.sizes,
-                                         lq.rules(), next_part(lq, state),
-                                         schedule[state.passes], state.rng)
+        gain = factor_moves.anneal(working_factor(lq), state.c, state.S, state.sizes, lq.rules(),
+                                   next_part(lq, state), schedule[state.passes], state.rng)
         state.value -= lq.scale * gain
         if state.position >= lq.n:
             state.position = 0
@@ -159,7 +158,7 @@ def _on_entries(lq: LabelQuadratic, sweeps: int,
 def _on_factor(lq: LabelQuadratic, sweeps: int,
                rng: np.random.Generator) -> tuple[float, Callable[[float], float]]:
     """The same on a factor."""
-    from mmcopt.compiled import label_moves
+    from mmcopt.compiled import factor_moves
 
     Psi = working_factor(lq)
     gram = (Psi.T @ Psi).astype(np.float64)
@@ -169,7 +168,7 @@ def _on_factor(lq: LabelQuadratic, sweeps: int,
 
     def gain(T: float) -> float:
         state = random_state(rng)
-        return sum(float(label_moves.factor_anneal(Psi, board.c, board.S, board.sizes, lq.rules(),
-                                              order, T, state)) for _ in range(sweeps))
+        return sum(float(factor_moves.anneal(Psi, board.c, board.S, board.sizes, lq.rules(),
+                                             order, T, state)) for _ in range(sweeps))
 
     return spread, gain

@@ -10,18 +10,17 @@ import numpy as np
 from mmcopt.bounds.class_tree import MOST
 from mmcopt.capabilities import MarginRisk
 from mmcopt.checks import hyper, integer, real
-from mmcopt.margins import Hinge
 from mmcopt.solvers.margin_search import MarginSearch
 from mmcopt.solvers.margin_tree import (
     BEYOND,
     EXACT,
-    LARGEST,
     ROUGH,
     TURNS,
     MarginTree,
     Tree,
     lowered,
     planted,
+    unfit,
 )
 from mmcopt.solving.runs import out_of_time, run
 from mmcopt.tolerances import LEVELS
@@ -60,11 +59,7 @@ class ClassTree(MarginTree):
             return super().refuses(f)
         if not 3 <= risk.k <= MOST:
             return f"its tree is over labels of 3 to {MOST} classes, and there are {risk.k}."
-        if type(risk.loss) is not Hinge:
-            return f"its bounds are those of the hinge, and the loss is {risk.loss.formula()}."
-        if risk.features.n > LARGEST:
-            return f"it keeps dense matrices of {risk.features.n} samples; use certify instead."
-        return None
+        return unfit(risk)
 
     def prepare(self, f: Any) -> None:
         self._require_memory(f)

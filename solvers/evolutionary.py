@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.checks import choice, hyper, integer, real
-from mmcopt.modeling.result import Status
 from mmcopt.solving import Progress
 from mmcopt.solving.factor_search import FactorBoard, factor_start, on_factor, working_factor
 from mmcopt.solving.label_search import LabelSearch, random_state, start_labels, working_matrix
@@ -146,10 +145,10 @@ class Evolutionary(LabelSearch):
         return self._progress(lq, state)
 
     def _factor_step(self, lq: LabelQuadratic, state: Any) -> Progress:
-        from mmcopt.compiled import label_moves
+        from mmcopt.compiled import factor_moves
 
-        gain = label_moves.evolve_factor(working_factor(lq), state.c, state.S, state.sizes,
-                                         lq.rules(), state.t, 10 * GENERATIONS, state.rng)
+        gain = factor_moves.evolve(working_factor(lq), state.c, state.S, state.sizes, lq.rules(),
+                                   state.t, 10 * GENERATIONS, state.rng)
         state.t += 10 * GENERATIONS
         state.value = lq.value(state.c)  # gains in float32 drift
         if gain > _rounding(state.S.dtype) * max(1.0, abs(lq.constant - state.value)) / lq.scale:
@@ -158,9 +157,6 @@ class Evolutionary(LabelSearch):
         state.done = state.t - state.pass_gain > rest * lq.n
         return Progress(state, lambda: lq.expand(state.c), state.value,
                         extras={"generation": float(state.t)})
-
-    def outcome(self, f: Any, state: Any) -> Status | None:
-        return Status.CONVERGED if state.done else None
 
     def finish(self, f: Any, state: Any) -> Progress | None:
         from mmcopt.compiled import label_moves

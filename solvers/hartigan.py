@@ -9,7 +9,6 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from mmcopt.capabilities import LabelRatio
-from mmcopt.modeling.result import Status
 from mmcopt.solving import Progress
 from mmcopt.solving.ratio_search import (
     BLOCK,
@@ -56,9 +55,6 @@ class Hartigan(RatioSearch):
         else:
             _by_matrix(ratio, state)
         return state.progress(ratio)
-
-    def outcome(self, f: Any, state: RatioBoard) -> Status | None:
-        return Status.CONVERGED if state.done else None
 
     def finish(self, f: Any, state: RatioBoard) -> Progress | None:
         if state.done:

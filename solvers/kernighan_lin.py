@@ -9,7 +9,6 @@ import numpy as np
 
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.checks import hyper, integer, optional
-from mmcopt.modeling.result import Status
 from mmcopt.solving import Progress
 from mmcopt.solving.label_search import Board, LabelSearch, working_matrix
 
@@ -48,9 +47,6 @@ class KernighanLin(LabelSearch):
         state.done = gain == 0.0
         state.gained(lq, gain)
         return state.progress(lq)
-
-    def outcome(self, f: Any, state: Board) -> Status | None:
-        return Status.CONVERGED if state.done else None
 
     def finish(self, f: Any, state: Board) -> Progress | None:
         return self.descend(f.offer(LabelQuadratic), state)

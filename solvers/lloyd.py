@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mmcopt.capabilities import LabelRatio
-from mmcopt.modeling.result import Status
 from mmcopt.solving import Progress
 from mmcopt.solving.ratio_search import BLOCK, RatioBoard, RatioSearch, distances, refresh
 from mmcopt.types import Floats, Ints
@@ -63,9 +62,6 @@ class Lloyd(RatioSearch):
             refresh(ratio, state)
         state.sizes[:] = np.bincount(state.c, ratio.weights, ratio.k)
         return state.progress(ratio)
-
-    def outcome(self, f: Any, state: RatioBoard) -> Status | None:
-        return Status.CONVERGED if state.done else None
 
 
 def _fill(ratio: LabelRatio, c: Ints, far: Floats) -> None:

@@ -85,7 +85,7 @@ class Tree:
 
     def node(self, K: Floats, level: float, most: float) -> Any:
         """A node without labels, whose weights are at most ``most``."""
-        from mmcopt.compiled.margin_tree import Node
+        from mmcopt.compiled.margin_node import Node
 
         n, M = self.n, len(K)
         weight = np.full(M, 1.0 / M if math.isinf(self.power) else 1.0)
@@ -137,11 +137,7 @@ class MarginTree(Solver):
         if risk.k != 2:
             return (f"its tree is over labels of two classes, and there are {risk.k}; ClassTree is "
                     "for more.")
-        if type(risk.loss) is not Hinge:
-            return f"its bounds are those of the hinge, and the loss is {risk.loss.formula()}."
-        if risk.features.n > LARGEST:
-            return f"it keeps dense matrices of {risk.features.n} samples; use certify instead."
-        return None
+        return unfit(risk)
 
     def prepare(self, f: Any) -> None:
         kernels = self.kernels(f)
@@ -258,7 +254,7 @@ class MarginTree(Solver):
 
     def _improve(self, state: Tree, scores: Floats, tol: float) -> None:
         """Machines and labels by turns from the signs of scores."""
-        from mmcopt.compiled.margin_tree import descend
+        from mmcopt.compiled.margin_node import descend
 
         node = state.node(state.plain, 0.0, 1.0 / state.n)
         node.y[:] = np.where(scores >= 0.0, 1.0, -1.0)
@@ -297,7 +293,8 @@ class MarginTree(Solver):
 
     def _explored(self, state: Tree, v: int, upto: float, most: int) -> tuple[float, Floats]:
         """Visit a node and those below it up to a bound; the best objective met and its scores."""
-        from mmcopt.compiled.margin_tree import explore, fix
+        from mmcopt.compiled.margin_node import fix
+        from mmcopt.compiled.margin_tree import explore
 
         book, node = state.book, self._restored(state, int(state.book.born[v]))
         fix(node, state.norm, int(book.sample[v]), float(book.sign[v]))
@@ -335,6 +332,15 @@ class MarginTree(Solver):
         from mmcopt.compiled.margin_tree import room
 
         return bool(room(state.book, state.n))
+
+
+def unfit(risk: Any) -> str | None:
+    """Why no tree of ours is for a problem, whatever the number of its classes."""
+    if type(risk.loss) is not Hinge:
+        return f"its bounds are those of the hinge, and the loss is {risk.loss.formula()}."
+    if risk.features.n > LARGEST:
+        return f"it keeps dense matrices of {risk.features.n} samples; use certify instead."
+    return None
 
 
 def lowered(K: Floats, eta: Floats, level: Floats) -> None:

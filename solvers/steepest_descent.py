@@ -9,7 +9,6 @@ import numpy as np
 
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.checks import flag, hyper
-from mmcopt.modeling.result import Status
 from mmcopt.solving import Progress
 from mmcopt.solving.label_search import Board, LabelSearch, working_matrix
 
@@ -47,9 +46,6 @@ class SteepestDescent(LabelSearch):
         state.done = gain == 0.0
         state.gained(lq, gain)
         return state.progress(lq)
-
-    def outcome(self, f: Any, state: Board) -> Status | None:
-        return Status.CONVERGED if state.done else None
 
     def finish(self, f: Any, state: Board) -> Progress | None:
         end = self.descend if self.swaps else self.settled

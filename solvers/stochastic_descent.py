@@ -9,7 +9,6 @@ import numpy as np
 
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.checks import flag, hyper
-from mmcopt.modeling.result import Status
 from mmcopt.solving import Progress
 from mmcopt.solving.factor_search import (
     FactorBoard,
@@ -63,9 +62,6 @@ class StochasticDescent(FactorSearch):
         state.done = gain == 0.0
         state.gained(lq, gain)
         return state.progress(lq)
-
-    def outcome(self, f: Any, state: Board | FactorBoard) -> Status | None:
-        return Status.CONVERGED if state.done else None
 
     def finish(self, f: Any, state: Board | FactorBoard) -> Progress | None:
         if isinstance(state, FactorBoard):

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mmcopt.compiled.loops import INNER, compiled
+from mmcopt.compiled.margin_node import psi
 from mmcopt.compiled.margin_tree import Book
 from mmcopt.tolerances import LEVELS as TOP
 
@@ -54,12 +55,6 @@ class Stack(NamedTuple):
     level: F
     t: F
     K: F
-
-
-@loop
-def _psi(g: float) -> float:
-    """The minimum over v >= 0 of (1 - sqrt v)_+ + g v."""
-    return g if g <= 0.5 else 1.0 - 0.25 / g
 
 
 @loop
@@ -118,7 +113,7 @@ def value(node: Node) -> float:
     """The bound of the dual point."""
     n, gain, linear = len(node.u), 0.0, 0.0
     for i in range(n):
-        gain += _psi(_g(node, i))
+        gain += psi(_g(node, i))
         label = _label(node.left[i])
         if label >= 0:
             linear += min(node.u[i, label], 1.0 / n)
@@ -261,7 +256,7 @@ def _gain(node: Node, i: int, r: int) -> float:
     f = 1.0 + eta * k
     for p in range(len(node.t)):
         node.costs[p] = (node.t[r, i] - node.t[p, i]) / f
-    lost = eta * _length(node, i) / f - _psi(g) / n
+    lost = eta * _length(node, i) / f - psi(g) / n
     return lost + best_row(node.costs, r, _half(node) * k / f, 1.0 / n, node.best)
 
 
@@ -335,7 +330,7 @@ def _lower(node: Node, least: float) -> bool:
         for q in range(int(node.level[i])):
             new = node.root[i] * q / TOP
             d = (g - new) / n
-            gain = d * square / (1.0 + d * k) - (_psi(g) - _psi(new)) / n
+            gain = d * square / (1.0 + d * k) - (psi(g) - psi(new)) / n
             if gain > best:
                 best, at = gain, float(q)
         if at >= 0.0:

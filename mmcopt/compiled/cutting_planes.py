@@ -104,14 +104,41 @@ def _face(Q: F, g: F, free: F, m: int, capped: int, pivot: int, M: F, x: F, ridg
     return left
 
 
+@inner
+def _stepped(a: F, is_free: F, x: F, free: F, capped: int, used: float,
+             tight: bool) -> tuple[float, bool]:
+    """Take a step x of the free entries, cut off where one of them or the slack of the cap is zero.
+
+    What the capped entries sum to then, and whether that is all they may.
+    """
+    step, who, slope = 1.0, -1, 0.0
+    for i in range(free.size):
+        if free[i] < capped:
+            slope += x[i]
+        if x[i] < 0.0 and a[free[i]] + step * x[i] < 0.0:
+            step, who = -a[free[i]] / x[i], i
+    if not tight and slope > 0.0 and used + step * slope > 1.0:
+        step, who, tight = (1.0 - used) / slope, -1, True
+    for i in range(free.size):
+        a[free[i]] = max(a[free[i]] + step * x[i], 0.0)
+    if who >= 0:
+        a[free[who]] = 0.0
+        is_free[free[who]] = False
+    used = a[:capped].sum()
+    if used > 1.0:
+        for i in range(capped):
+            a[i] /= used
+        used = 1.0
+    return used, tight
+
+
 @loop
 def ascend_master(Q: F, b: F, capped: int, a: F, tol: float, limit: int) -> int:
     """Improve a feasible ``a`` to the optimum, in place; the number of steps taken.
 
-    Free entries take a Newton step, a little damped so that dependent cuts do no harm, cut off
-    where one of them, or the slack of the cap, reaches zero. Where nothing is left to gain on the
-    face, the entry with the largest gain joins, and where that is below ``tol`` of the largest b of
-    a cut, or below the rounding of the slopes, a is optimal.
+    Free entries take a Newton step, a little damped so that dependent cuts do no harm. Where
+    nothing is left to gain on the face, the entry with the largest gain joins, and where that is
+    below ``tol`` of the largest b of a cut, or below the rounding of the slopes, a is optimal.
     """
     n, top, unit = b.size, 1e-100, 1.0
     for i in range(n):
@@ -137,26 +164,7 @@ def ascend_master(Q: F, b: F, capped: int, a: F, tol: float, limit: int) -> int:
             for j in range(m):
                 g[i] -= Q[i, free[j]] * a[free[j]]
         if _face(Q, g, free, m, capped, pivot, M, x, RIDGE * top) > least:
-            step, who, slope = 1.0, -1, 0.0
-            for i in range(m):
-                if free[i] < capped:
-                    slope += x[i]
-                if x[i] < 0.0 and a[free[i]] + step * x[i] < 0.0:
-                    step, who = -a[free[i]] / x[i], i
-            if not tight and slope > 0.0 and used + step * slope > 1.0:
-                step, who = (1.0 - used) / slope, n
-            for i in range(m):
-                a[free[i]] = max(a[free[i]] + step * x[i], 0.0)
-            if who == n:
-                tight = True
-            elif who >= 0:
-                a[free[who]] = 0.0
-                is_free[free[who]] = False
-            used = a[:capped].sum()
-            if used > 1.0:
-                for i in range(capped):
-                    a[i] /= used
-                used = 1.0
+            used, tight = _stepped(a, is_free, x, free[:m], capped, used, tight)
             continue
         price = g[pivot] if tight else 0.0
         if price < -least:  # the cap holds nothing back

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt.compiled.label_rules import (
+    BIG,
     NOBODY,
     NONE,
     Rng,
@@ -25,6 +26,7 @@ from mmcopt.compiled.label_rules import (
     excess,
     feasible_move,
     feasible_swap,
+    mutate,
     relabel,
     uniform,
 )
@@ -34,7 +36,6 @@ F = Any  # float32 or float64 array, as W; checkers cannot tell its items from i
 N = Any  # int64 array
 
 BLOCK = 1024  # rows are scanned in blocks that stay in the first cache; a power of two
-BIG = 1e30  # stands for infinity: BIG + x == BIG also in float32, and 4 BIG does not overflow
 loop = compiled()
 inner = compiled(**INNER)
 
@@ -44,14 +45,6 @@ def _copy(source: F, target: F) -> None:
     """Copy a vector: assigning to a slice compiles its error message for a second."""
     for j in range(target.size):
         target[j] = source[j]
-
-
-@inner
-def _carry(S: F, a: int, d: int, x: F) -> None:
-    """Take a point from one row of sums to another; `+=` of arrays compiles such a message, too."""
-    for j in range(x.size):
-        S[a, j] -= x[j]
-        S[d, j] += x[j]
 
 
 @loop
@@ -538,43 +531,6 @@ def shake(W: F, c: N, G: F, sizes: N, rules: Rules, d: int, alpha: int) -> float
 
 
 @inner
-def _mutate(c: N, sizes: N, rules: Rules, s: int, deck: N, spots: N, old: N, rng: Rng) -> int:
-    """Flip s random points of c in place, list them and their former labels; returns how many.
-
-    Where a flip a -> d breaks the sizes, a random unflipped point of d goes to a (Evo, footnote 2).
-    deck is any permutation of the points. Fixed points and flips against the rules are passed over.
-    """
-    n, k, m, q = c.size, sizes.size, 0, 0
-    for _ in range(s):
-        if q == n:
-            break
-        r = q + int(uniform(rng) * (n - q))
-        deck[q], deck[r] = deck[r], deck[q]
-        j, q = deck[q], q + 1
-        a, w = c[j], rules.weights[j]
-        d = (a + 1 + (int(uniform(rng) * (k - 1)) if k > 2 else 0)) % k
-        if rules.fixed[j] >= 0:
-            continue
-        if sizes[a] - w < rules.low[a] or sizes[d] + w > rules.high[d]:
-            first, p = int(uniform(rng) * (n - q + 1)), 0  # the rest of the deck is not flipped yet
-            while p < n - q:
-                r = q + (first + p) % (n - q)
-                if c[deck[r]] == d and feasible_swap(c, sizes, rules, deck[r], j):
-                    break
-                p += 1
-            if p >= n - q:
-                continue
-            deck[q], deck[r] = deck[r], deck[q]
-            spots[m], old[m] = deck[q], relabel(c, sizes, rules, deck[q], a)
-            m, q = m + 1, q + 1
-        elif not rules.plain and conflicts(c, rules, j, d) > 0:
-            continue
-        spots[m], old[m] = j, relabel(c, sizes, rules, j, d)
-        m += 1
-    return m
-
-
-@inner
 def _flip_gain(W: F, c: N, G: F, spots: N, old: N, m: int) -> float:
     """Change of A when the first m spots went from their old labels, as in G, to c: O(m^2)."""
     total = 0.0
@@ -606,7 +562,7 @@ def evolve(
         for q in range(nu):
             p, slot = order[int(uniform(rng) * mu)], order[mu + q]
             c, flipped, was, now = pop[p], spots[0, q], spots[1, q], spots[2, q]
-            m = _mutate(c, sizes[p], rules, max(1, n // (g + 1)), deck, flipped, was, rng)
+            m = mutate(c, sizes[p], rules, max(1, n // (g + 1)), deck, flipped, was, rng)
             values[slot] = values[p] + _flip_gain(W, c, G[p], flipped, was, m) if m > 0 else -np.inf
             for r in range(m):
                 now[r] = relabel(c, sizes[p], rules, flipped[r], was[r])
@@ -626,94 +582,3 @@ def evolve(
                     move(W, pop[slot], G[slot], sizes[slot], rules, spots[0, q, r], spots[2, q, r])
         _copy(order[ranking], order)
     return values[order[0]] - start
-
-
-@compiled(fastmath=True)
-def _dot(x: F, y: F) -> float:
-    """Inner product in the dtype of the vectors; fastmath lets the sum vectorise."""
-    total = x.dtype.type(0)
-    for j in range(x.size):
-        total += x[j] * y[j]
-    return np.float64(total)
-
-
-@loop
-def evolve_factor(
-    Psi: F, c: N, S: F, sizes: N, rules: Rules, t: int, generations: int, rng: Rng
-) -> float:
-    """FastEvoMMC (1+1): W = Psi Psi', S[h] = Psi'z_h (k, r); O((s + k) r) each; the gain."""
-    total, D, deck = 0.0, np.zeros_like(S), np.arange(c.size)
-    spots, old = deck.copy(), deck.copy()
-    for g in range(t, t + generations):
-        m = _mutate(c, sizes, rules, max(1, c.size // (g + 1)), deck, spots, old, rng)
-        gain, D[:] = 0.0, 0
-        for q in range(m):
-            _carry(D, old[q], c[spots[q]], Psi[spots[q]])
-        for h in range(sizes.size):
-            gain += 2.0 * _dot(D[h], S[h]) + _dot(D[h], D[h])
-        if gain >= 0.0:
-            total += gain
-            for h in range(sizes.size):
-                for p in range(S.shape[1]):
-                    S[h, p] += D[h, p]
-        for q in range(m if gain < 0.0 else 0):
-            relabel(c, sizes, rules, spots[q], old[q])
-    return total
-
-
-@loop
-def factor_sweep(Psi: F, c: N, S: F, sizes: N, rules: Rules, order: N) -> float:
-    """Each point of `order` to its best feasible cluster; W = Psi Psi', S[h] = Psi'z_h; O(nkr)."""
-    total, u = 0.0, np.zeros(sizes.size)
-    for j in order:
-        x, a, to = Psi[j], c[j], -1
-        for d in range(sizes.size):
-            u[d] = _dot(S[d], x)
-        square = _dot(x, x)
-        best = 1e-6 * (square + abs(u[a]))
-        for d in range(sizes.size):
-            gain = 2.0 * (u[d] - u[a] + square)
-            if gain > best and feasible_move(c, sizes, rules, j, d):
-                best, to = gain, d
-        if to >= 0:
-            total += best
-            _carry(S, a, to, x)
-            sizes[a] -= rules.weights[j]
-            sizes[to] += rules.weights[j]
-            c[j] = to
-    return float(total)
-
-
-@loop
-def factor_anneal(
-    Psi: F, c: N, S: F, sizes: N, rules: Rules, order: N, temperature: float, rng: Rng
-) -> float:
-    """`anneal` at one temperature over the points of `order`, on a factor; O(nkr), no swaps."""
-    total, u = 0.0, np.zeros(sizes.size)
-    for j in order:
-        x, a, mass, d = Psi[j], c[j], 0.0, 0
-        if rules.fixed[j] >= 0:
-            continue
-        square = _dot(x, x)
-        for h in range(sizes.size):
-            u[h] = _dot(S[h], x) - (square if h == a else 0.0)
-            if h != a and not feasible_move(c, sizes, rules, j, h):
-                u[h] = -BIG
-        stay, top = u[a], u.max()
-        for h in range(sizes.size):
-            gap = 2.0 * (u[h] - top) / temperature
-            mass += np.exp(gap) if gap > -25.0 else 0.0
-        r, p = uniform(rng) * mass, 0.0
-        for h in range(sizes.size):
-            gap = 2.0 * (u[h] - top) / temperature
-            p = np.exp(gap) if gap > -25.0 else 0.0
-            if p > 0.0:
-                d = h
-                if r < p:
-                    break
-                r -= p
-        if d != a:
-            total += 2.0 * (u[d] - stay)
-            _carry(S, a, d, x)
-            relabel(c, sizes, rules, j, d)
-    return float(total)

@@ -19,6 +19,7 @@ Rng = NDArray[np.uint64]
 # A plain 0 is a type of its own, for which all that is called would be compiled again.
 NONE: Any = np.int64(0)
 NOBODY: Any = np.int64(-1)
+BIG = 1e30  # stands for infinity: BIG + x == BIG also in float32, and 4 BIG does not overflow
 inner = compiled(**INNER)
 
 
@@ -115,3 +116,40 @@ def relabel(c: N, sizes: N, rules: Rules, j: int, d: int) -> int:
     sizes[d] += rules.weights[j]
     c[j] = d
     return a
+
+
+@inner
+def mutate(c: N, sizes: N, rules: Rules, s: int, deck: N, spots: N, old: N, rng: Rng) -> int:
+    """Flip s random points of c in place, list them and their former labels; returns how many.
+
+    Where a flip a -> d breaks the sizes, a random unflipped point of d goes to a (Evo, footnote 2).
+    deck is any permutation of the points. Fixed points and flips against the rules are passed over.
+    """
+    n, k, m, q = c.size, sizes.size, 0, 0
+    for _ in range(s):
+        if q == n:
+            break
+        r = q + int(uniform(rng) * (n - q))
+        deck[q], deck[r] = deck[r], deck[q]
+        j, q = deck[q], q + 1
+        a, w = c[j], rules.weights[j]
+        d = (a + 1 + (int(uniform(rng) * (k - 1)) if k > 2 else 0)) % k
+        if rules.fixed[j] >= 0:
+            continue
+        if sizes[a] - w < rules.low[a] or sizes[d] + w > rules.high[d]:
+            first, p = int(uniform(rng) * (n - q + 1)), 0  # the rest of the deck is not flipped yet
+            while p < n - q:
+                r = q + (first + p) % (n - q)
+                if c[deck[r]] == d and feasible_swap(c, sizes, rules, deck[r], j):
+                    break
+                p += 1
+            if p >= n - q:
+                continue
+            deck[q], deck[r] = deck[r], deck[q]
+            spots[m], old[m] = deck[q], relabel(c, sizes, rules, deck[q], a)
+            m, q = m + 1, q + 1
+        elif not rules.plain and conflicts(c, rules, j, d) > 0:
+            continue
+        spots[m], old[m] = j, relabel(c, sizes, rules, j, d)
+        m += 1
+    return m

@@ -24,7 +24,7 @@ with PATIENCE:  # a numba that is half loaded fails at every later attempt
 
 P = ParamSpec("P")
 R = TypeVar("R")
-# For loops that only loops of their own file call: without the wrappers for Python, which take as
+# For loops that only loops call: without the wrappers for Python, which take as
 # long to compile. Called from Python, such a loop ends the process.
 INNER: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 

@@ -7,15 +7,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    ClusterMixin,
-    TransformerMixin,
-)
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mmcopt.checks import integer, is_sparse, optional, real, seed_of
+from mmcopt.estimators.base import Clustering
 from mmcopt.kernels.data import differences
 from mmcopt.kernels.on_demand import row_weights
 from mmcopt.modeling.result import Result, Status
@@ -24,8 +20,7 @@ from mmcopt.solving import solve
 from mmcopt.types import Floats, Ints
 
 
-class CertifiedKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
-                      BaseEstimator):
+class CertifiedKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clustering):
     """A drop-in for scikit-learn's ``KMeans`` that searches better and bounds the optimum.
 
     It solves `mmcopt.formulations.KernelKMeans` by `mmcopt.solvers.Memetic`: by `Hartigan` from
@@ -72,11 +67,6 @@ class CertifiedKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         self.restarts = restarts
         self.time_limit = time_limit
         self.random_state = random_state
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Cluster the samples in the rows of X; y is ignored."""

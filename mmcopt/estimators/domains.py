@@ -6,7 +6,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mmcopt.assignment import Assignment, equilibrium, level_tree
@@ -14,6 +13,7 @@ from mmcopt.assignment.peaks import least_size
 from mmcopt.checks import choice, integer, optional, real, seed_of, unpacked
 from mmcopt.condensing import Cells, micro_cells
 from mmcopt.errors import ParameterError
+from mmcopt.estimators.base import Clustering
 from mmcopt.modeling.result import Result
 from mmcopt.selection import one_class as selection
 from mmcopt.solving import solve
@@ -23,7 +23,7 @@ CONDENSED = 3000  # samples beyond which they are condensed first, into so many 
 CELLS = 2000
 
 
-class SupportVectorClustering(ClusterMixin, BaseEstimator):
+class SupportVectorClustering(Clustering):
     """Clusters as the connected parts of the domain of the data: one-class margins.
 
     The problem is `mmcopt.formulations.OneClassHinge`, the way to clusters `mmcopt.assignment`.
@@ -103,11 +103,6 @@ class SupportVectorClustering(ClusterMixin, BaseEstimator):
         self.lower_bound_ = self.result_.lower_bound
         self.gap_ = self.result_.gap
         return self
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
     def _rows(self, X: Any, *, reset: bool = True) -> NDArray[np.float64]:
         """The samples, checked; clusters are parts of the space of the features, so dense ones."""

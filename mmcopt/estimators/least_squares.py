@@ -7,11 +7,11 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mmcopt.checks import choice, integer, optional, real, seed_of
 from mmcopt.errors import MMCWarning, ParameterError
+from mmcopt.estimators.base import Clustering
 from mmcopt.kernels import Kernel, as_kernel
 from mmcopt.modeling.result import Result, Status
 from mmcopt.registry import formulation
@@ -24,7 +24,7 @@ DENSE_LIMIT = 10_000  # samples up to which kernel="auto" is not approximated
 RANK = 500  # of the approximation beyond
 
 
-class LeastSquaresClustering(ClusterMixin, BaseEstimator):
+class LeastSquaresClustering(Clustering):
     """Maximum-margin clustering with the least-squares loss (`mmcopt.formulations.LeastSquares`).
 
     Parameters
@@ -100,7 +100,6 @@ class LeastSquaresClustering(ClusterMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
         tags.input_tags.pairwise = self.kernel == "precomputed" if isinstance(self.kernel, str) \
             else isinstance(self.kernel, Kernel) and self.kernel.reads_matrix
         return tags

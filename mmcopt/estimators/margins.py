@@ -6,10 +6,10 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mmcopt.checks import integer, optional, real, seed_of
+from mmcopt.estimators.base import Clustering
 from mmcopt.kernels import Gaussian, Laplacian, Linear, Polynomial
 from mmcopt.kernels.descriptions import as_kernel
 from mmcopt.modeling.result import Result
@@ -32,7 +32,7 @@ def _lighter(kernel: Any, X: Any) -> Any:
     return known.nystroem(LANDMARKS)
 
 
-class _MarginClustering(ClusterMixin, BaseEstimator):
+class _MarginClustering(Clustering):
     """What both estimators share: starts, floors, and the attributes after ``fit``."""
 
     n_clusters: int
@@ -145,11 +145,6 @@ class MaxMarginClustering(_MarginClustering):
         self.time_limit = time_limit
         self.random_state = random_state
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
     def _problem(self, X: Any, floor: float) -> Any:
         return formulation("CPM3C")(X, self.n_clusters, beta=self.beta,
                                     kernel=_lighter(self.kernel, X),
@@ -207,11 +202,6 @@ class MultipleKernelClustering(_MarginClustering):
         self.kernel_weights_ = None if self.result_ is None \
             else self.result_.formulation.kernel_weights(self.result_.point)
         return self
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
     def _problem(self, X: Any, floor: float) -> Any:
         kernels = KERNELS if isinstance(self.kernels, str) and self.kernels == "auto" \

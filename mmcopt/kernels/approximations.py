@@ -27,8 +27,21 @@ from mmcopt.linalg import EQUAL, UNIT, roots
 Array = NDArray[np.float64]
 
 
+class _Rooted(FittedKernel):
+    """Features K_xR M of the kernel between a row and some rows R."""
+
+    _R: NDArray[np.int64]
+    _root: NDArray[Any]  # M
+
+    def _width(self) -> int:
+        return int(self._root.shape[1])
+
+    def _map(self, A: Any) -> Any:
+        return self._parts[0]._rows(A, self._R) @ self._root
+
+
 @fits(Nystroem)
-class _Landmarks(FittedKernel):
+class _Landmarks(_Rooted):
     """The Nystroem features K_xR (K_RR)^(-1/2), without the directions of no weight."""
 
     def __init__(self, kernel: Any, data: Data) -> None:
@@ -42,12 +55,6 @@ class _Landmarks(FittedKernel):
         K = self._parts[0]._rows(data.take(self._R), self._R)
         tiny = len(K) * np.finfo(float).eps
         self._root = roots((K + K.T) / 2, lambda w: w > max(w[-1], 0.0) * tiny)[1]
-
-    def _width(self) -> int:
-        return int(self._root.shape[1])
-
-    def _map(self, A: Any) -> Any:
-        return self._parts[0]._rows(A, self._R) @ self._root
 
 
 @fits(RandomFeatures)
@@ -114,7 +121,7 @@ class _Directions(FittedKernel):
 
 
 @fits(Pivoted)
-class _Pivots(FittedKernel):
+class _Pivots(_Rooted):
     """The rows of the incomplete Cholesky factor L, and K_xR L_R^-T for new rows."""
 
     def __init__(self, kernel: Any, data: Data) -> None:
@@ -141,12 +148,6 @@ class _Pivots(FittedKernel):
             pivots.append(j)
         self._R = np.array(pivots)
         self._root = np.linalg.inv(L[self._R, :len(pivots)]).T
-
-    def _width(self) -> int:
-        return int(self._root.shape[1])
-
-    def _map(self, A: Any) -> Any:
-        return self._parts[0]._rows(A, self._R) @ self._root
 
 
 @fits(Unit)

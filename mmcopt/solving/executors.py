@@ -1,7 +1,7 @@
 """Where independent work is done: threads, processes, or somebody else's executor or cluster.
 
 A `Team` takes tasks that do not know of each other, hands each to a worker as one comes free, and
-takes the answers in. It schedules nothing itself: that is for `concurrent.futures`, loky and Dask.
+takes the answers in. It schedules nothing itself: that is for `concurrent.futures` and Dask.
 What all tasks share is pickled once; worker processes read it from a file, or are sent it. A task
 whose worker died is done again; it must therefore depend on nothing but itself and what is shared.
 """
@@ -31,12 +31,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from mmcopt.errors import BackendError, MMCWarning, ParameterError
+from mmcopt.solving.processes import Processes
 
 NAMES = ("threads", "processes")
 TRIES = 5  # workers that may die of one task
 PATIENCE = 10.0  # seconds that tasks under way have to hand in their best after Ctrl-C
 LOOK = 0.1  # seconds between two looks at a stop signal that is not in this process
-IDLE = 30.0  # seconds after which processes without work end
 Work = Callable[[Any, Any], Any]  # of what is shared and of a task
 
 
@@ -153,13 +153,6 @@ def _done(key: str, shared: bytes | str, work: Work, task: Any) -> Any:
 def _carried(shared: bytes) -> bytes:
     """What tasks share, where it is."""
     return shared
-
-
-def _begin() -> None:
-    """Leave Ctrl-C to the process that gave the work: it tells us."""
-    import signal
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 # ---------------------------------------------------------------- signals
@@ -326,7 +319,6 @@ class Team:
 
     def _submit(self, work: Work, tried: _Try) -> Any:
         """Hand a task to a worker."""
-        tried.pool = self.pool
         if self.here:
             return self.pool.submit(work, self.shared, tried.task)
         return self.pool.submit(_done, self.key, self.shared if tried.whole else self.file,
@@ -355,7 +347,6 @@ class _Try:
     task: Any
     whole: bool = False  # whether what is shared goes along, not only its file's name
     lost: int = 0  # workers
-    pool: Any = None  # that has it
 
 
 class _Waiting:
@@ -394,21 +385,16 @@ def _words(error: BaseException) -> str:
 # ---------------------------------------------------------------- our own processes
 
 # By whose they are, which a fork changes, and the number of workers: they wait a while for more.
-_pools: dict[tuple[int, int], Any] = {}
+_pools: dict[tuple[int, int], Processes] = {}
 
 
-def _pool(count: int) -> Any:
+def _pool(count: int) -> Processes:
     """Processes of our own, the last ones where they are still good."""
-    from loky.process_executor import ProcessPoolExecutor
-
-    key = os.getpid(), count
-    if key not in _pools:
-        _pools[key] = ProcessPoolExecutor(count, timeout=IDLE, initializer=_begin)
-    return _pools[key]
+    return _pools.setdefault((os.getpid(), count), Processes(count))
 
 
 class _Processes(Team):
-    """Processes of our own: where one dies, all are begun anew."""
+    """Processes of our own: where one dies, another is begun."""
 
     @classmethod
     def of(cls, count: int, stop: FileSignal) -> _Processes:
@@ -418,17 +404,12 @@ class _Processes(Team):
     def let_go(self) -> None:
         """End those that are still at work, for which nobody waits, and the next call would."""
         if self.waiting is not None and not all(f.done() for f in self.waiting.futures):
-            self._end()
-
-    def _end(self) -> None:
-        """End them all; who asks for some gets others."""
-        if _pools.get((os.getpid(), self.count)) is self.pool:
-            del _pools[os.getpid(), self.count]
-        self.pool.shutdown(wait=False, kill_workers=True)
+            if _pools.get((os.getpid(), self.count)) is self.pool:
+                del _pools[os.getpid(), self.count]
+            self.pool.kill()
 
     def _mend(self, error: BaseException, tried: _Try, waiting: _Waiting) -> None:
-        if tried.pool is self.pool:  # the first of its tasks to come back
-            self._end()
+        if self.pool.over:  # another thread, which shared them, has let them go
             self.pool = _pool(self.count)
         self._counted(error, tried, waiting)
 

@@ -115,11 +115,11 @@ def factor_step(lq: LabelQuadratic, board: FactorBoard) -> Progress:
 
     The value is recomputed in float64 at the end.
     """
-    from mmcopt.compiled import label_moves
+    from mmcopt.compiled import factor_moves
 
     Psi = working_factor(lq)
     part = next_part(lq, board)
-    gain = label_moves.factor_sweep(Psi, board.c, board.S, board.sizes, lq.rules(), part)
+    gain = factor_moves.sweep(Psi, board.c, board.S, board.sizes, lq.rules(), part)
     board.pass_gain += gain
     board.value -= lq.scale * gain
     if board.position >= lq.n:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmcopt.capabilities import Capability, LabelProblem, LabelQuadratic
+from mmcopt.modeling.result import Status
 from mmcopt.solving.graph_search import on_graph, searched, toy_graph
 from mmcopt.solving.runs import out_of_time, run, seconds_left
 from mmcopt.solving.solver import Progress, Solver
@@ -173,6 +174,9 @@ class LabelSearch(Solver):
     def warm(self, toy: LabelQuadratic) -> None:
         """Run once on a toy problem of the same precision, so that all loops are compiled."""
         run(self, toy, None, np.random.default_rng(0), max_iter=30)
+
+    def outcome(self, f: Any, state: Any) -> Status | None:
+        return Status.CONVERGED if state.done else None
 
     def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
         lq = f.offer(LabelQuadratic)

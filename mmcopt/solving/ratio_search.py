@@ -10,6 +10,7 @@ import numpy as np
 
 from mmcopt.capabilities import Capability, LabelRatio
 from mmcopt.capabilities.matrices import LowRank
+from mmcopt.modeling.result import Status
 from mmcopt.solving.label_search import ONE_LABELING
 from mmcopt.solving.runs import run
 from mmcopt.solving.solver import Progress, Solver
@@ -188,6 +189,9 @@ class RatioSearch(Solver):
     def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
         ratio = f.offer(LabelRatio)
         return ratio_start(ratio, init, rng).progress(ratio)
+
+    def outcome(self, f: Any, state: Any) -> Status | None:
+        return Status.CONVERGED if state.done else None
 
 
 def warm(search: Solver, ratio: LabelRatio) -> None:

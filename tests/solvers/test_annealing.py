@@ -5,7 +5,7 @@ import pytest
 
 import mmcopt as mm
 from mmcopt.capabilities.matrices import LowRank
-from mmcopt.compiled import label_moves
+from mmcopt.compiled import factor_moves
 from mmcopt.formulations import LeastSquares
 from mmcopt.solvers import Annealing
 from mmcopt.solvers.annealing import pilot_temperatures
@@ -58,14 +58,14 @@ def test_annealing_a_factor_keeps_its_books_and_the_rules():
     args = Psi, board.c, board.S, board.sizes, lq.rules()
     for T in (50.0, 5.0, 0.01):
         before = lq.value(board.c)
-        gain = label_moves.factor_anneal(*args, np.arange(60), T, random_state(rng))
+        gain = factor_moves.anneal(*args, np.arange(60), T, random_state(rng))
         assert before - gain == pytest.approx(lq.value(board.c))
         assert lq.violation(board.c) == 0.0
         np.testing.assert_allclose(board.S, [Psi[board.c == h].sum(axis=0) for h in range(3)])
         assert board.sizes.tolist() == np.bincount(board.c).tolist()
     for _ in range(30):  # when frozen it is a descent over moves
-        label_moves.factor_anneal(*args, np.arange(60), 1e-9, random_state(rng))
-    assert label_moves.factor_sweep(*args, np.arange(60)) == 0.0
+        factor_moves.anneal(*args, np.arange(60), 1e-9, random_state(rng))
+    assert factor_moves.sweep(*args, np.arange(60)) == 0.0
 
 
 def test_a_draw_on_a_factor_has_the_heat_bath_distribution():
@@ -75,7 +75,7 @@ def test_a_draw_on_a_factor_has_the_heat_bath_distribution():
     board, state = factor_board(lq, np.array([0, 0, 1, 1]), rng), random_state(rng)
     args = Psi, board.c, board.S, board.sizes, lq.rules()
     for _ in range(20_000):
-        label_moves.factor_anneal(*args, np.arange(4), T, state)
+        factor_moves.anneal(*args, np.arange(4), T, state)
         count += board.c[3]
     gap = lq.value(np.array([0, 0, 1, 1])) - lq.value(np.array([0, 0, 1, 0]))
     assert count / 20_000 == pytest.approx(1 / (1 + np.exp(gap / T)), abs=0.015)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from doors import door
 
-from mmcopt.compiled import label_moves
+from mmcopt.compiled import factor_moves, label_moves
 
 KINDS = [(dtype, k, rules) for dtype in (np.float64, np.float32) for k in (2, 3)
          for rules in ("plain", "sized", "ruled")]
@@ -16,7 +16,7 @@ kinds = pytest.mark.parametrize("dtype, k, kind", KINDS,
 move, swap, uniform = door(label_moves.move), door(label_moves.swap), door(label_moves.uniform)
 feasible_move, feasible_swap = door(label_moves.feasible_move), door(label_moves.feasible_swap)
 swap_gain, flip_gain = door(label_moves._swap_gain), door(label_moves._flip_gain)
-mutate = door(label_moves._mutate)
+mutate = door(label_moves.mutate)
 
 
 def frozen(A, dtype):
@@ -377,10 +377,10 @@ def test_factor_loops_agree_with_the_dense_matrix(dtype, kind):
         b.load(b.random_feasible())
         start, S = b.c.copy(), np.stack([Psi[b.c == h].sum(axis=0) for h in range(3)])
         if loop == "sweep":
-            gain = label_moves.factor_sweep(Psi, b.c, S, b.sizes, b.rules, np.arange(b.n))
+            gain = factor_moves.sweep(Psi, b.c, S, b.sizes, b.rules, np.arange(b.n))
             b.G = label_moves.caches(b.W, b.c, 3)
         else:
-            gain = label_moves.evolve_factor(Psi, b.c, S, b.sizes, b.rules, 1, 300, random_state())
+            gain = factor_moves.evolve(Psi, b.c, S, b.sizes, b.rules, 1, 300, random_state())
             b.G = label_moves.caches(b.W, b.c, 3)
         assert b.feasible(b.c)
         b.check()
@@ -399,7 +399,7 @@ def test_a_factor_sweep_moves_as_a_dense_sweep_does():
     c, sizes = b.c.copy(), b.sizes.copy()
     S = np.stack([Psi[c == h].sum(axis=0) for h in range(3)])
     label_moves.sweep(*b.args())
-    label_moves.factor_sweep(Psi, c, S, sizes, b.rules, np.arange(b.n))
+    factor_moves.sweep(Psi, c, S, sizes, b.rules, np.arange(b.n))
     assert np.array_equal(c, b.c) and np.array_equal(sizes, b.sizes)
 
 

@@ -202,11 +202,20 @@ def test_ctrl_c_gives_the_best_so_far(where):
 
 
 def _dies_once(folder, task):
-    """Kill this worker the first time that task 1 is done."""
+    """Kill this worker the first time that task 1 is done, or half of its answer is written."""
+    from multiprocessing.connection import Connection
+
+    def half(self, content):
+        os.write(self._handle, bytes(content)[:len(content) // 2])
+        os.kill(os.getpid(), signal.SIGKILL)
+
     mark = pathlib.Path(folder, "died")
     if task == 1 and not mark.exists():
         mark.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
+        if "half" in folder:
+            Connection._send = half
+        else:
+            os.kill(os.getpid(), signal.SIGKILL)
     return 10 * task
 
 
@@ -224,11 +233,13 @@ def _fails(shared, task):
     return task
 
 
-def test_work_of_a_worker_that_died_is_done_again(tmp_path):
-    got = {}
+@pytest.mark.parametrize("answered", ["none", "half"])
+def test_work_of_a_worker_that_died_is_done_again(tmp_path, answered):
+    got, folder = {}, tmp_path / answered
+    folder.mkdir()
     with team("processes", 2, 9) as workers:
-        assert workers.each(_dies_once, str(tmp_path), range(6), got.__setitem__) is None
-    assert (tmp_path / "died").exists()
+        assert workers.each(_dies_once, str(folder), range(6), got.__setitem__) is None
+    assert (folder / "died").exists()
     assert got == {i: 10 * i for i in range(6)}
 
 
@@ -408,7 +419,7 @@ def test_what_cannot_be_sent_is_refused_in_a_sentence():
 
 
 def kill_one():
-    for pid in list(executors._pool(2)._processes)[:1]:
+    for pid in executors._pool(2).pids()[:1]:
         with suppress(ProcessLookupError):  # it has just ended
             os.kill(pid, signal.SIGKILL)
 
