@@ -291,6 +291,36 @@ def _compare_parser(commands: Any) -> None:
     _output_options(out)
 
 
+def _data_parser(commands: Any) -> None:
+    p = _add(commands, "data", "public data sets: which there are, and fetching them",
+             "examples\n  mmcopt data\n  mmcopt data fetch ionosphere glass\n"
+             "  mmcopt data fetch satellite --to ~/sets --time-limit 60\n"
+             "  mmcopt data fetch ionosphere --from ~/Downloads/ionosphere.data")
+    _json_option(p)
+    p.set_defaults(action=None)
+    f = _add(p.add_subparsers(metavar="fetch", title="to fetch some"), "fetch",
+             "download public sets, compare them with known hashes, and write NAME.npz",
+             "examples\n  mmcopt data fetch ionosphere glass\n"
+             "  mmcopt data fetch mnist --to ~/sets")
+    f.set_defaults(command="data", action="fetch")
+    f.add_argument("names", nargs="+", metavar="NAME", help="sets that mmcopt data lists")
+    f.add_argument("--to", metavar="DIR", help="where to write (default: where MMCOPT_DATA says)")
+    f.add_argument("--again", action="store_true", help="fetch what is there already anew")
+    f.add_argument("--from", dest="source", metavar="FILE|DIR",
+                   help="what you downloaded yourself: the published file, or a folder of them")
+    _time_limit_option(f, "for each set")
+    _json_option(f)
+
+
+def _json_option(parser: Any) -> None:
+    parser.add_argument("--json", action="store_true",
+                        help="print one JSON object to standard output and nothing else")
+
+
+def _time_limit_option(parser: Any, what: str, **kwargs: Any) -> None:
+    parser.add_argument("--time-limit", type=float, metavar="SECONDS", help=what, **kwargs)
+
+
 def _other_parsers(commands: Any) -> None:
     p = _add(commands, "describe", "what a problem, a relaxation, a solver or a data set is",
              "examples\n  mmcopt describe\n  mmcopt describe LeastSquares\n"
@@ -311,6 +341,8 @@ def _other_parsers(commands: Any) -> None:
     p.add_argument("--plot", metavar="FILE",
                    help="draw the bounds against time (.png, .pdf, .svg)")
     p.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+
+    _data_parser(commands)
 
     p = _add(commands, "warmup", "compile what solvers run, so that no first solve waits for it",
              "examples\n  mmcopt warmup\n  mmcopt warmup LeastSquares CPM3C --jobs 1")
@@ -429,7 +461,7 @@ def _run(argv: Sequence[str] | None, came: Sequence[int]) -> int:
     if not hasattr(args, "command"):
         parser.print_help()
         return DONE
-    alone = args.command in ("demo", "describe", "doctor", "warmup")
+    alone = args.command in ("data", "demo", "describe", "doctor", "warmup")
     module = f"mmcopt.cli.{args.command if alone else 'commands'}"
     hush(getattr(args, "json", False))
     try:
