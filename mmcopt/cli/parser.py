@@ -139,6 +139,15 @@ The bound is shown as it climbs, and in a table with a row for each level. Ctrl-
 """
 
 
+COMPLETION = """\
+examples
+  eval "$(mmcopt completion bash)"      for this shell alone
+  mmcopt completion bash > ~/.local/share/bash-completion/completions/mmcopt
+  mmcopt completion zsh > ~/.zfunc/_mmcopt      with fpath=(~/.zfunc $fpath) before compinit
+  mmcopt completion fish > ~/.config/fish/completions/mmcopt.fish
+"""
+
+
 class _Help(argparse.RawDescriptionHelpFormatter):
     """Help as wide as our own texts."""
 
@@ -354,6 +363,10 @@ def _other_parsers(commands: Any) -> None:
              "examples\n  mmcopt doctor\n  mmcopt doctor --json")
     p.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
 
+    p = _add(commands, "completion", "a script for a shell to complete commands, options and names",
+             COMPLETION)
+    p.add_argument("shell", metavar="bash|zsh|fish", help="the shell")
+
     p = _add(commands, "reproduce", "the tables of a paper beside ours",
              "examples\n  mmcopt reproduce\n  mmcopt reproduce umc-rls --quick\n"
              "  mmcopt reproduce evommc --table 1 --out tables/")
@@ -461,7 +474,7 @@ def _run(argv: Sequence[str] | None, came: Sequence[int]) -> int:
     if not hasattr(args, "command"):
         parser.print_help()
         return DONE
-    alone = args.command in ("data", "demo", "describe", "doctor", "warmup")
+    alone = args.command in ("completion", "data", "demo", "describe", "doctor", "warmup")
     module = f"mmcopt.cli.{args.command if alone else 'commands'}"
     hush(getattr(args, "json", False))
     try:
