@@ -6,7 +6,6 @@ import dataclasses
 from argparse import Namespace
 
 from mmcopt import datasets
-from mmcopt.checks import optional, real
 from mmcopt.cli.console import note, say, show_json, show_table
 from mmcopt.cli.exit_codes import DONE
 from mmcopt.errors import ParameterError
@@ -32,7 +31,6 @@ def _list(args: Namespace) -> int:
 
 
 def _fetch(args: Namespace) -> int:
-    optional(real(0, open_low=True)).check("--time-limit", "SECONDS", args.time_limit)
     if args.source is not None and len(args.names) > 1:
         raise ParameterError(f"--from takes one set; got {', '.join(args.names)}.")
     found = []

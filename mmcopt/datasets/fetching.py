@@ -90,7 +90,7 @@ def fetch(name: str, folder: Path | None = None, *, again: bool = False,
     """
     one = _known(name)
     place = _folder(folder) / f"{name}.npz"
-    optional(real(0, open_low=True)).check("fetch", "time_limit", time_limit)
+    optional(real(0)).check("fetch", "time_limit", time_limit)
     before = _remembered(place)
     if place.exists() and not again:
         return Fetched(name, place, before, one.verified, there=True)

@@ -75,7 +75,8 @@ def test_commands_are_those_of_the_parser():
     assert ("data", "fetch") in found and ("solve",) in found
     kinds = {n: o.value.kind for o in found["solve",].options for n in o.names if o.value}
     assert kinds["--solver"] == "list" and kinds["--plot"] == "files" == kinds["--save"]
-    assert "--json" not in kinds and kinds["--seed"] == "nothing" and kinds["--formulation"] == "words"
+    assert kinds["--seed"] == "nothing" and kinds["--formulation"] == "words"
+    assert "--json" not in kinds
     assert found["demo",].argument is None and found["data",].argument.words == ("fetch",)
     assert {n: o.value for o in found["demo",].options for n in o.names}["--out"].kind == "folders"
 

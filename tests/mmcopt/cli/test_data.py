@@ -58,9 +58,9 @@ def test_another_folder_and_once_more(run, tiny, tmp_path):
     (("fetch",), "arguments are required: NAME (mmcopt data fetch --help"),
     (("fetch", "iono"), "no public set is called 'iono'"),
     (("fetch", "tiny", "glass", "--from", "x"), "--from takes one set; got tiny, glass"),
-    (("fetch", "tiny", "--time-limit", "0"), "--time-limit: SECONDS must be"),
+    (("fetch", "tiny", "--time-limit", "-1"), "--time-limit: must be a number of seconds"),
     (("fetch", "tiny", "--to", "nowhere"), "mkdir -p nowhere"),
-    (("list",), "invalid choice: 'list'"),
+    (("list",), "no command is called 'list'; there are fetch"),
 ])
 def test_what_cannot_be_is_refused_in_a_sentence(run, tiny, words, said):
     code, out, err = run("data", *words)

@@ -251,7 +251,7 @@ def test_names_that_cannot_be_fetched(tiny, tmp_path):
     with pytest.raises(DataError, match="coil20 cannot be fetched; get it at https://www.cs.col"):
         datasets.fetch("coil20")
     with pytest.raises(ParameterError, match="time_limit must be"):
-        datasets.fetch("tiny", time_limit=0)
+        datasets.fetch("tiny", time_limit=-1)
 
 
 def test_a_set_of_several_files_needs_a_folder(tmp_path):
