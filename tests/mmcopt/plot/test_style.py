@@ -1,4 +1,4 @@
-"""All kinds of pictures, on bright and on dark paper: everything is seen, and nothing is covered."""
+"""All kinds of pictures, on bright and on dark paper: all is seen, and nothing is covered."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,8 @@ def sources():
     return {"labels": mm.solve(labels, Tabu(), seed=0, max_iter=50),
             "margins": mm.solve(CPM3C(X, 3, size_floor=0.5), seed=0, max_iter=3, init="kmeans"),
             "climbed": mm.solve(few, BruteForce(), seed=0).certify(time_limit=5),
-            "tree": mm.solve(few, BranchAndBound(enumerate=1, root_rounds=1, node_rounds=1), seed=0),
+            "tree": mm.solve(few, BranchAndBound(enumerate=1, root_rounds=1, node_rounds=1),
+                             seed=0),
             "domain": domain, "graph": graph(domain), "level": level_tree(domain, 3),
             "equilibrium": equilibrium(domain, trajectories=True),
             "compared": mm.compare({"few": few}, {"one": BruteForce(), "other": BruteForce()},
