@@ -1,8 +1,8 @@
 """Pictures of notebooks that answer: the ladder of bounds as it climbs, clusters under sliders.
 
 It may import what estimators may; nothing imports it. Public are `ladder` and `partition`, which
-need ipywidgets (``pip install 'mmcopt[widgets]'``). Where no front end shows widgets, as on a page
-that a notebook was made into, the picture stands there as it was.
+need ipywidgets (``pip install 'mmcopt[plot,widgets]'``). Where no front end shows widgets, as on a
+page that a notebook was made into, the picture stands there as it was.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _widgets() -> Any:
     try:
         import ipywidgets
     except ImportError as e:
-        raise BackendError("widgets need ipywidgets: pip install 'mmcopt[widgets]'.") from e
+        raise BackendError("widgets need ipywidgets: pip install 'mmcopt[plot,widgets]'.") from e
     return ipywidgets
 
 

@@ -162,7 +162,7 @@ def test_wrong_arguments(widgets, moons):
 
 def test_without_ipywidgets_one_sentence_says_what_to_install(moons, monkeypatch):
     monkeypatch.setitem(sys.modules, "ipywidgets", None)
-    with pytest.raises(BackendError, match=r"pip install 'mmcopt\[widgets\]'"):
+    with pytest.raises(BackendError, match=r"pip install 'mmcopt\[plot,widgets\]'"):
         mm.widgets.partition(moons)
-    with pytest.raises(BackendError, match=r"pip install 'mmcopt\[widgets\]'"):
+    with pytest.raises(BackendError, match=r"pip install 'mmcopt\[plot,widgets\]'"):
         mm.widgets.ladder(LeastSquares(moons))
