@@ -159,12 +159,13 @@ class Ladder(_Panel):
         """Raise the bound for so many seconds; Ctrl-C keeps what is proved."""
         self.button.disabled = True
         try:
-            if self.result is None:
+            if self.result is None and not isinstance(self.source, Result):
                 self._say("Looking for labels ...")
                 self.result = solve(self.source, seed=0, time_limit=SEARCH * self.seconds.value)
-            self.result = self.result.certify(time_limit=self.seconds.value,
-                                              progress=_Watch(self, self.result))
-            self._show(self.result, "ladder" if self.result.ladder else "clusters")
+            found: Any = self.result
+            found = found.certify(time_limit=self.seconds.value, progress=_Watch(self, found))
+            self.result = found
+            self._show(found, "ladder" if found.ladder else "clusters")
         except MMCError as e:
             self._say(str(e))
         finally:

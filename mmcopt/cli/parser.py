@@ -511,7 +511,8 @@ def _run(argv: Sequence[str] | None, came: Sequence[int]) -> int:
     try:
         args, rest = parser.parse_known_args(argv)
         if rest:
-            getattr(args, "parser", parser).refuse(rest)
+            taker: Any = getattr(args, "parser", parser)
+            taker.refuse(rest)
     except SystemExit as e:
         return int(e.code or 0)
     if not hasattr(args, "command"):

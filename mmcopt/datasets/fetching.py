@@ -260,10 +260,10 @@ def _table(one: Published, raw: Sequence[bytes]) -> Table:
     except BROKEN as e:
         raise DataError(f"fetch: the files of {one.name} are not of the form that they had "
                         f"({_reason(e)}). {_by_hand(one)}") from e
-    found = (*table.X.shape, len(table.classes))
-    if found != (*one.shape, one.n_classes):
+    (n, d), k = table.X.shape, len(table.classes)
+    if (n, d, k) != (*one.shape, one.n_classes):
         raise DataError(f"fetch: {one.name} has {_size(*one.shape, one.n_classes)}; these files "
-                        f"hold {_size(*found)}, so nothing was written. {_by_hand(one)}")
+                        f"hold {_size(n, d, k)}, so nothing was written. {_by_hand(one)}")
     return table
 
 

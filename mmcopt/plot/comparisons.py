@@ -220,5 +220,5 @@ def _profile_axes(ax: Any, made: bool) -> None:
     """What profiles share: a scale of shares, and a legend beside the picture."""
     ax.set_ylim(-0.02, 1.02)
     ax.set_ylabel("share of runs that reached the target")
-    legend(ax, made, **({} if made else {"loc": "lower right"}))
+    legend(ax, made, inside="lower right")
     tidy(ax)

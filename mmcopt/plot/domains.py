@@ -136,8 +136,8 @@ def plot_dendrogram(clusters: Assignment, ax: Any = None, most: int = 30) -> Any
                   rotation=90 if len(peaks) > 12 else 0, fontsize=8)
     ax.set_xlabel("peaks, by the number of the sample on top")
     ax.set_ylabel("level of the decision function")
-    cut = "; rings: where they were cut off" if clusters.n_clusters > 1 else ""
-    ax.set_title(f"{clusters}\ncolours: clusters{cut}", fontsize=10)
+    rings = "; rings: where they were cut off" if clusters.n_clusters > 1 else ""
+    ax.set_title(f"{clusters}\ncolours: clusters{rings}", fontsize=10)
     tidy(ax, grid="y")
     return ax
 

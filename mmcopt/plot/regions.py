@@ -27,7 +27,7 @@ def plot_regions(result: Result, ax: Any = None) -> Any:
     lines show where the margin is 1: the best score lies above the next by as much.
     """
     f = result.formulation
-    X = getattr(f, "X", None)
+    X: Any = getattr(f, "X", None)
     if isinstance(f, KernelDomain):
         raise DataError("plot: a domain is drawn by kind='domain'.")
     if result.labels is None or isinstance(X, RowBlocks) or np.ndim(X) != 2 \

@@ -220,7 +220,7 @@ def plot_ladder(result: Result, ax: Any = None) -> Any:
     ax.set_xlabel("time (seconds)")
     ax.set_ylabel("objective")
     ax.set_title(title(result), fontsize=10)
-    legend(ax, made, **({} if made else {"loc": "lower right"}))
+    legend(ax, made, inside="lower right")
     tidy(ax)
     return ax
 

@@ -118,7 +118,8 @@ def _luminance(rgb: Any) -> float:
 # ---------------------------------------------------------------- legends
 
 
-def legend(ax: Any, made: bool, entries: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
+def legend(ax: Any, made: bool, entries: Mapping[str, Any] | None = None, inside: str = "best",
+           **kwargs: Any) -> None:
     """Say what is what: to the right of axes that were made here, so that it covers nothing.
 
     In axes that somebody gave there is no such room: it stands inside, where it covers least.
@@ -128,7 +129,7 @@ def legend(ax: Any, made: bool, entries: Mapping[str, Any] | None = None, **kwar
     if not names:
         return
     if not made:
-        ax.legend(lines, names, fontsize=8, framealpha=0.9, **kwargs)
+        ax.legend(lines, names, loc=inside, fontsize=8, framealpha=0.9, **kwargs)
         return
     width, height = ax.figure.get_size_inches()
     room = 0.7 + 0.07 * max(map(len, names))
