@@ -15,7 +15,7 @@ from mmcopt.cli.parser import build_parser
 from mmcopt.cli.shell_scripts import SCRIPTS
 from mmcopt.cli.task import clusterings
 from mmcopt.comparing.baselines import BASELINES
-from mmcopt.datasets.published import PUBLISHED
+from mmcopt.datasets.public_sets import PUBLISHED
 from mmcopt.errors import ParameterError
 from mmcopt.solving.executors import NAMES
 

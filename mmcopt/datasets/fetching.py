@@ -25,7 +25,7 @@ import numpy as np
 from mmcopt import __version__
 from mmcopt.checks import listed, optional, plural, real
 from mmcopt.datasets.archives import BROKEN, read_arrays, write_arrays
-from mmcopt.datasets.published import PUBLISHED, Published, RawFile
+from mmcopt.datasets.public_sets import PUBLISHED, Published, RawFile
 from mmcopt.datasets.table import Table
 from mmcopt.errors import DataError, ParameterError
 from mmcopt.types import Path

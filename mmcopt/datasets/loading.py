@@ -45,7 +45,7 @@ from numpy.typing import NDArray
 from mmcopt.checks import require_memory
 from mmcopt.datasets import graphs
 from mmcopt.datasets.archives import BROKEN, array_names, read_arrays
-from mmcopt.datasets.published import PUBLISHED
+from mmcopt.datasets.public_sets import PUBLISHED
 from mmcopt.datasets.table import Labels, Table, encode
 from mmcopt.datasets.text import Chosen, Column, read_text
 from mmcopt.errors import DataError, MMCError, MMCWarning

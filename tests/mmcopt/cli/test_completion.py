@@ -15,7 +15,7 @@ from mmcopt.cli.completion import commands
 from mmcopt.cli.parse import KERNELS
 from mmcopt.cli.parser import build_parser
 from mmcopt.cli.shell_scripts import SCRIPTS
-from mmcopt.datasets.published import PUBLISHED
+from mmcopt.datasets.public_sets import PUBLISHED
 
 # A line whose last word is not finished, and the only word that can be meant.
 UNIQUE = [

@@ -6,7 +6,7 @@ import pathlib
 import pytest
 
 from mmcopt.datasets import fetching
-from mmcopt.datasets.published import PUBLISHED, Published, RawFile
+from mmcopt.datasets.public_sets import PUBLISHED, Published, RawFile
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pytest
 
 from mmcopt import datasets
 from mmcopt.datasets import fetching
-from mmcopt.datasets.published import PUBLISHED, Published, RawFile
+from mmcopt.datasets.public_sets import PUBLISHED, Published, RawFile
 from mmcopt.errors import DataError, ParameterError
 
 RAW = b"1,0,0.5,g\n1,0,0.25,b\n1,1,0.75,g\n"

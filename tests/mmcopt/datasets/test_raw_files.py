@@ -5,7 +5,7 @@ import struct
 import numpy as np
 import pytest
 
-from mmcopt.datasets.published import PUBLISHED
+from mmcopt.datasets.public_sets import PUBLISHED
 
 
 def idx(array):
