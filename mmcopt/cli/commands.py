@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from mmcopt import saving
-from mmcopt.checks import real
 from mmcopt.cli.answer import (
     Answer,
     in_options,
@@ -210,7 +209,6 @@ def compare(args: Namespace) -> int:
 
 def certify(args: Namespace) -> int:
     """Verify a saved run, tighten its bound, verify again."""
-    real(0).check("--seconds", "S", args.seconds)
     _writable(args.save, args.plot, args.checkpoint)
     _check_picture(args.plot)
     before = saving.load(args.run)
@@ -219,7 +217,7 @@ def certify(args: Namespace) -> int:
         bad = "; ".join(f"{c.name}: {c.detail}" for c in report.checks if not c.ok)
         raise DataError(f"{args.run} does not verify: {bad}.")
     with executor_of(args.executor) as executor:
-        after, interrupted = climb(before, args.seconds, quiet=args.json,
+        after, interrupted = climb(before, args.time_limit, quiet=args.json,
                                    checkpoint=args.checkpoint, executor=executor)
     again = after.verify()
     if args.save:

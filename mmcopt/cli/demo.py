@@ -7,7 +7,6 @@ from argparse import Namespace
 from typing import Any
 
 from mmcopt import datasets, registry
-from mmcopt.checks import real
 from mmcopt.cli.answer import sentence_on_bound
 from mmcopt.cli.console import LiveWatch, say, show_table
 from mmcopt.cli.exit_codes import DONE, INTERRUPTED, SOLVER_FAILED
@@ -29,7 +28,6 @@ IMAGES = 150  # few enough to prove what is best of all their splits, in seconds
 
 def demo(args: Namespace) -> int:
     """Run the demo."""
-    real(0, open_low=True).check("--seconds", "S", args.seconds)
     folder = pathlib.Path(args.out)
     if not args.no_plot and not folder.is_dir():
         raise DataError(f"--out {folder}: there is no such folder.")
@@ -42,12 +40,12 @@ def demo(args: Namespace) -> int:
         f"1. A race: {len(SOLVERS)} solvers, {SEEDS} times the same seconds each "
         "(the first time, their loops are compiled):")
     table = compare({NAME: problem}, list(SOLVERS), seeds=SEEDS, y=y, progress=LiveWatch(),
-                    budget=RACE * args.seconds / (len(SOLVERS) * SEEDS))
+                    budget=RACE * args.time_limit / (len(SOLVERS) * SEEDS))
     if not table.interrupted:
         say("", "2. A proof: how much lower could any labels be? A bound climbs from relaxation to "
             "relaxation:")
-        with LadderWatch((1 - RACE) * args.seconds) as watch:
-            table.certify(time_limit=(1 - RACE) * args.seconds, progress=watch)
+        with LadderWatch((1 - RACE) * args.time_limit) as watch:
+            table.certify(time_limit=(1 - RACE) * args.time_limit, progress=watch)
     best = table.best(NAME)
     if best is not None:
         _show(table, best)

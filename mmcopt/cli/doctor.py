@@ -15,7 +15,7 @@ from mmcopt.cli.exit_codes import DONE
 from mmcopt.plot import about
 from mmcopt.tables import markdown_table, text_table
 
-EXTRAS = ("plot", "qp", "exact", "cluster")
+EXTRAS = ("plot", "widgets", "qp", "exact", "cluster")
 COLUMNS = ("package", "version", "for", "licence")
 
 
@@ -43,6 +43,7 @@ PARTS: dict[str, Part] = {
     "threadpoolctl": Part("threads of BLAS", "BSD-3-Clause"),
     "rich": Part("tables in a terminal", "MIT"),
     "matplotlib": Part("pictures", "PSF", "plot"),
+    "ipywidgets": Part("sliders in notebooks", "BSD-3-Clause", "widgets"),
     "daqp": Part("masters of CuttingPlane", "MIT", "qp"),
     "quadprog": Part("masters of CuttingPlane", "GPL-2.0", "qp"),
     "piqp": Part("masters of CuttingPlane", "BSD-2-Clause", "qp"),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import difflib
 import importlib
 import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from mmcopt import __version__
@@ -42,6 +43,9 @@ reading the numbers
   level        a step of the ladder that raises the bound: eig (an eigenvalue), sdp and partition
                (semidefinite relaxations), +cuts, branch-and-bound, enumeration; of margins lifted
                joint and margin-tree; what each brought is shown while it climbs and in a table
+
+times
+  --time-limit SECONDS ends what takes long, in every command; what was found by then is shown
 
 exit codes: 0 done, 1 a solver failed, 2 bad input, 130 interrupted (what was done is printed)
 """
@@ -129,7 +133,7 @@ the problem once, from the best labels found; it holds for the labels of all sol
 CERTIFY = """\
 examples
   mmcopt solve iris --save run.npz
-  mmcopt certify run.npz --seconds 60 --save tighter.npz --plot ladder.png
+  mmcopt certify run.npz --time-limit 60 --save tighter.npz --plot ladder.png
 
 The levels, from cheap to dear: an eigenvalue; semidefinite relaxations (max-cut for two clusters,
 partition for more); the same with cuts; branch and bound; enumeration where the labelings are few.
@@ -137,6 +141,18 @@ Margins have levels of their own: lifted, and margin-tree (branching on labels),
 active balance. Domains are convex: their solvers prove the bound.
 The bound is shown as it climbs, and in a table with a row for each level. Ctrl-C keeps the best.
 """
+
+
+COMPLETION = """\
+examples
+  eval "$(mmcopt completion bash)"      for this shell alone
+  mmcopt completion bash > ~/.local/share/bash-completion/completions/mmcopt
+  mmcopt completion zsh > ~/.zfunc/_mmcopt      with fpath=(~/.zfunc $fpath) before compinit
+  mmcopt completion fish > ~/.config/fish/completions/mmcopt.fish
+"""
+
+
+MATHEMATICS = "the problem as mathematics, timings, and tracebacks"
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
@@ -147,21 +163,56 @@ class _Help(argparse.RawDescriptionHelpFormatter):
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line."""
+    """A parser whose errors are one line, which says what may have been meant."""
 
     def error(self, message: str) -> NoReturn:
         sys.stderr.write(f"mmcopt: {message} ({self.prog} --help shows what is allowed)\n")
         raise SystemExit(BAD_INPUT)
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            from mmcopt.cli.parse import unknown
 
-def _add(commands: Any, name: str, about: str, epilog: str = "", **kwargs: Any) -> Any:
+            self.error(unknown("command", str(value), action.choices))
+
+    def refuse(self, words: Sequence[str]) -> NoReturn:
+        """Say that there are too many words, or options that do not exist."""
+        option = next((word.partition("=")[0] for word in words if word.startswith("-")), "")
+        close = difflib.get_close_matches(option, self._option_string_actions, 1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        self.error(f"unrecognized arguments: {' '.join(words)}{hint}")
+
+
+def _add(commands: Any, name: str, about: str, epilog: str = "", *, verbose: str = "tracebacks"
+         ) -> Any:
+    """The parser of a command; ``verbose`` says what -v prints beside the rest."""
     parser = commands.add_parser(name, help=about, description=about[0].upper() + about[1:] + ".",
-                                 epilog=epilog, allow_abbrev=False,
-                                 formatter_class=_Help, **kwargs)
-    parser.set_defaults(command=name)
-    parser.add_argument("-v", "--verbose", action="store_true",
-                        help="also print the problem as mathematics, timings, and tracebacks")
+                                 epilog=epilog, allow_abbrev=False, formatter_class=_Help)
+    parser.set_defaults(command=name, parser=parser)
+    parser.add_argument("-v", "--verbose", action="store_true", help=f"also print {verbose}")
     return parser
+
+
+def _seconds(text: str) -> float:
+    """A limit of time."""
+    return _at_least(text, "a number of seconds", float, 0)
+
+
+def _starts(text: str) -> int:
+    return int(_at_least(text, "a whole number", int, 1))
+
+
+def _at_least(text: str, what: str, kind: Callable[[str], float], low: float) -> float:
+    with contextlib.suppress(ValueError):
+        if low <= (value := kind(text)) < float("inf"):
+            return value
+    raise argparse.ArgumentTypeError(f"must be {what}, at least {low}; got {text!r}")
+
+
+def _time_limit_option(parser: Any, what: str, *more: str, **kwargs: Any) -> None:
+    """The option --time-limit, under which all commands limit what takes long."""
+    parser.add_argument("--time-limit", *more, type=_seconds, metavar="SECONDS",
+                        help=f"{what} (default: {kwargs.get('default', 'none')})", **kwargs)
 
 
 def _problem_options(parser: Any) -> None:
@@ -233,7 +284,7 @@ def _checkpoint_option(parser: Any, what: str) -> None:
 
 
 def _output_options(parser: Any) -> None:
-    parser.add_argument("--certify", type=float, metavar="SECONDS",
+    parser.add_argument("--certify", type=_seconds, metavar="SECONDS",
                         help="raise the lower bound for this long, and show how it climbs")
     parser.add_argument("--plot", metavar="FILE", help="write a picture (.png, .pdf, .svg)")
     parser.add_argument("--html", metavar="FILE.html",
@@ -249,17 +300,17 @@ def _executor_option(group: Any, what: str, threads: str = "threads (the default
 
 
 def _solve_parser(commands: Any) -> None:
-    p = _add(commands, "solve", "cluster a data set", SOLVE)
+    p = _add(commands, "solve", "cluster a data set", SOLVE, verbose=MATHEMATICS)
     _problem_options(p)
     run = p.add_argument_group("search")
     run.add_argument("--solver", metavar="NAME[,PARAM=VALUE...]",
                      help="default: what the problem recommends")
     run.add_argument("--seed", type=int, default=0, help="default: %(default)s")
-    run.add_argument("--restarts", type=int, metavar="N",
+    run.add_argument("--restarts", type=_starts, metavar="N",
                      help="starts of which the best is kept (default: 1; of margins 10)")
     run.add_argument("--init", metavar="NAME", help="random, kmeans, spectral or sdp (default: "
                      "random; kmeans for margins of three clusters and more)")
-    run.add_argument("--time-limit", type=float, metavar="SECONDS", help="for all, in total")
+    _time_limit_option(run, "of the search, all starts together; --certify comes on top")
     run.add_argument("--jobs", type=int, metavar="N", help="restarts at once")
     _executor_option(run, "restarts, and nodes of branch and bound,")
     _checkpoint_option(run, "search and the climb of --certify")
@@ -270,7 +321,8 @@ def _solve_parser(commands: Any) -> None:
 
 
 def _compare_parser(commands: Any) -> None:
-    p = _add(commands, "compare", "solvers side by side on a data set", COMPARE)
+    p = _add(commands, "compare", "solvers side by side on a data set", COMPARE,
+             verbose=MATHEMATICS)
     _problem_options(p)
     run = p.add_argument_group("search")
     run.add_argument("--solvers", metavar="A,B[,PARAM=VALUE]...",
@@ -279,16 +331,43 @@ def _compare_parser(commands: Any) -> None:
                      "see the samples and not the problem")
     run.add_argument("--seeds", type=int, default=5, metavar="N",
                      help="runs of each solver (default: %(default)s)")
-    run.add_argument("--time-limit", type=float, metavar="SECONDS", help="for each run")
-    run.add_argument("--budget", type=float, metavar="SECONDS",
-                     help="in place of it: restart every solver until each run has had as much, "
-                     "and take its best; also prints who won against whom")
+    clock = run.add_mutually_exclusive_group()
+    _time_limit_option(clock, "of each run; --certify comes on top")
+    clock.add_argument("--budget", type=_seconds, metavar="SECONDS",
+                       help="in place of it: restart every solver until each run has had as much, "
+                       "and take its best; also prints who won against whom")
     run.add_argument("--jobs", type=int, metavar="N", help="runs at once")
     _executor_option(run, "runs")
     _checkpoint_option(run, "comparison")
     out = p.add_argument_group("output")
     out.add_argument("--save", metavar="FILE", help="write .csv, .json or .md")
     _output_options(out)
+
+
+def _data_parser(commands: Any) -> None:
+    p = _add(commands, "data", "public data sets: which there are, and fetching them",
+             "examples\n  mmcopt data\n  mmcopt data fetch ionosphere glass\n"
+             "  mmcopt data fetch satellite --to ~/sets --time-limit 60\n"
+             "  mmcopt data fetch ionosphere --from ~/Downloads/ionosphere.data")
+    _json_option(p)
+    p.set_defaults(action=None)
+    f = _add(p.add_subparsers(metavar="fetch", title="to fetch some"), "fetch",
+             "download public sets, compare them with known hashes, and write NAME.npz",
+             "examples\n  mmcopt data fetch ionosphere glass\n"
+             "  mmcopt data fetch mnist --to ~/sets")
+    f.set_defaults(command="data", action="fetch")
+    f.add_argument("names", nargs="+", metavar="NAME", help="sets that mmcopt data lists")
+    f.add_argument("--to", metavar="DIR", help="where to write (default: where MMCOPT_DATA says)")
+    f.add_argument("--again", action="store_true", help="fetch what is there already anew")
+    f.add_argument("--from", dest="source", metavar="FILE|DIR",
+                   help="what you downloaded yourself: the published file, or a folder of them")
+    _time_limit_option(f, "of each set")
+    _json_option(f)
+
+
+def _json_option(parser: Any) -> None:
+    parser.add_argument("--json", action="store_true",
+                        help="print one JSON object to standard output and nothing else")
 
 
 def _other_parsers(commands: Any) -> None:
@@ -303,8 +382,7 @@ def _other_parsers(commands: Any) -> None:
     p = _add(commands, "certify", "check a saved run again and raise its bound",
              CERTIFY)
     p.add_argument("run", metavar="RUN.npz", help="written by mmcopt solve --save")
-    p.add_argument("--seconds", "--time-limit", type=float, default=60.0, metavar="S",
-                   help="default: %(default)s")
+    _time_limit_option(p, "of the climb", "--seconds", default=60.0)
     p.add_argument("--save", metavar="FILE.npz", help="write the run with its new bound")
     _checkpoint_option(p, "climb")
     _executor_option(p, "nodes of branch and bound", "threads")
@@ -312,15 +390,23 @@ def _other_parsers(commands: Any) -> None:
                    help="draw the bounds against time (.png, .pdf, .svg)")
     p.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
 
+    _data_parser(commands)
+
     p = _add(commands, "warmup", "compile what solvers run, so that no first solve waits for it",
-             "examples\n  mmcopt warmup\n  mmcopt warmup LeastSquares CPM3C --jobs 1")
+             "examples\n  mmcopt warmup\n  mmcopt warmup LeastSquares CPM3C --jobs 1\n"
+             "  mmcopt warmup --time-limit 60")
     p.add_argument("names", nargs="*", metavar="FORMULATION", help="without them: all")
     p.add_argument("--jobs", type=int, default=2, metavar="N",
                    help="processes at once (default: %(default)s)")
+    _time_limit_option(p, "after which nothing more is begun; the next time goes on")
 
     p = _add(commands, "doctor", "versions, threads, compiled loops and back ends of this machine",
              "examples\n  mmcopt doctor\n  mmcopt doctor --json")
     p.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+
+    p = _add(commands, "completion", "a script for a shell to complete commands, options and names",
+             COMPLETION)
+    p.add_argument("shell", metavar="bash|zsh|fish", help="the shell")
 
     p = _add(commands, "reproduce", "the tables of a paper beside ours",
              "examples\n  mmcopt reproduce\n  mmcopt reproduce umc-rls --quick\n"
@@ -340,10 +426,10 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"mmcopt {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", title="commands")
     p = _add(commands, "demo", "solvers race on the digits 3 and 8, and what is best is proved",
-             "examples\n  mmcopt demo\n  mmcopt demo --seconds 20 --out pictures/")
-    p.add_argument("--seconds", "--time-limit", type=float, default=10.0, metavar="S",
-                   help="of the race and the proof, which may end sooner; preparation comes on top "
-                   "(default: %(default)s)")
+             "examples\n  mmcopt demo\n  mmcopt demo --time-limit 20 --out pictures/",
+             verbose=MATHEMATICS)
+    _time_limit_option(p, "of the race and the proof, which may end sooner; preparation comes on "
+                       "top", "--seconds", default=10.0)
     p.add_argument("--no-plot", action="store_true", help="write no picture")
     p.add_argument("--out", default=".", metavar="DIR", help="folder of mmcopt-demo.png")
     _solve_parser(commands)
@@ -374,7 +460,7 @@ def command() -> int:
     return code
 
 
-@contextmanager
+@contextlib.contextmanager
 def _heeding() -> Iterator[list[int]]:
     """Let SIGTERM interrupt what runs as SIGINT does, and list which came.
 
@@ -423,13 +509,16 @@ def _importing(frame: Any) -> bool:
 def _run(argv: Sequence[str] | None, came: Sequence[int]) -> int:
     parser = build_parser()
     try:
-        args = parser.parse_args(argv)
+        args, rest = parser.parse_known_args(argv)
+        if rest:
+            taker: Any = getattr(args, "parser", parser)
+            taker.refuse(rest)
     except SystemExit as e:
         return int(e.code or 0)
     if not hasattr(args, "command"):
         parser.print_help()
         return DONE
-    alone = args.command in ("demo", "describe", "doctor", "warmup")
+    alone = args.command in ("completion", "data", "demo", "describe", "doctor", "warmup")
     module = f"mmcopt.cli.{args.command if alone else 'commands'}"
     hush(getattr(args, "json", False))
     try:

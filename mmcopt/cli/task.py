@@ -13,7 +13,7 @@ import numpy as np
 
 from mmcopt import datasets, registry
 from mmcopt.capabilities import CutRisk, LabelQuadratic
-from mmcopt.checks import integer, listed, optional, real, shown
+from mmcopt.checks import integer, listed, optional, shown
 from mmcopt.cli.parse import (
     parse_kernel,
     parse_known,
@@ -145,7 +145,6 @@ class Task:
     """A problem as it was asked for: with the known classes, and lines that say what it is."""
 
     def __init__(self, args: Namespace, solvers: Sequence[Any] | None) -> None:
-        optional(real(0)).check("--certify", "seconds", args.certify)
         cls = clustering(args.formulation)
         given = parameters(cls, args)
         source = _loaded(args)

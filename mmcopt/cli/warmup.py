@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import time
 import warnings
 from argparse import Namespace
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from mmcopt import registry
 from mmcopt.capabilities import CutRisk, KernelMargin, LabelProblem, LabelQuadratic, MarginRisk
 from mmcopt.capabilities.matrices import LowRank
-from mmcopt.checks import integer
+from mmcopt.checks import integer, plural
 from mmcopt.cli.console import say
 from mmcopt.cli.exit_codes import DONE
 from mmcopt.solving import fits, solve, whole
@@ -31,16 +33,23 @@ def warmup(args: Namespace) -> int:
     integer(1).check("--jobs", "N", args.jobs)
     groups = sharing(args.names or list(registry.formulations()))
     say("Compiling the loops of the solvers, once for this computer and this version:")
-    started = time.perf_counter()
+    started, left = time.perf_counter(), 0
+    end = math.inf if args.time_limit is None else time.time() + args.time_limit
     with ProcessPoolExecutor(args.jobs, multiprocessing.get_context("spawn")) as pool:
-        jobs = {pool.submit(compiled, pairs): ", ".join(solvers_of(pairs)) for pairs in groups}
+        jobs = {pool.submit(compiled, pairs, end): ", ".join(solvers_of(pairs))
+                for pairs in groups}
         searches = [name for name in solvers_of(sum(groups, []))
                     if {LabelQuadratic, LabelProblem} & set(registry.solver(name).needs)]
         if searches:
-            jobs[pool.submit(larger, searches)] = "searches over more labels"
+            jobs[pool.submit(larger, searches, end)] = "searches over more labels"
         for job in as_completed(jobs):
-            say(f"  {job.result():5.1f} s  {jobs[job]}")
+            work = job.result()
+            left += work.left
+            say(f"  {work.seconds:5.1f} s  {jobs[job]}"
+                + (f" ({work.left} left)" if work.left else ""))
     say(f"Done in {time.perf_counter() - started:.0f} s.")
+    if left:
+        say(f"The time was over with {plural(left, 'piece')} of work left; mmcopt warmup goes on.")
     return DONE
 
 
@@ -57,23 +66,34 @@ def sharing(names: list[str]) -> list[Pairs]:
     return sorted(groups.values(), key=len, reverse=True)
 
 
-def compiled(pairs: Pairs) -> float:
-    """Take a step with each solver of some examples of formulations; the seconds it took."""
+class Work(NamedTuple):
+    """The seconds that some work took, and the pieces of it that were not begun in time."""
+
+    seconds: float
+    left: int = 0
+
+
+def compiled(pairs: Pairs, end: float = math.inf) -> Work:
+    """Take a step with each solver of some examples of formulations, begun before an hour."""
     started = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a step is no answer
-        for name, solver in pairs:
+        for i, (name, solver) in enumerate(pairs):
+            if time.time() >= end:
+                return Work(time.perf_counter() - started, len(pairs) - i)
             for example in registry.formulation(name).examples()[:EXAMPLES]:
                 if solver in fits(example).names:
                     whole(solve(example, solver, seed=0, max_iter=1))
-    return time.perf_counter() - started
+    return Work(time.perf_counter() - started)
 
 
-def larger(searches: list[str]) -> float:
+def larger(searches: list[str], end: float = math.inf) -> Work:
     """Compile what searches run on many samples: in single precision, on a factor, on lists."""
     started = time.perf_counter()
     vast = LabelQuadratic(LowRank(np.ones((DENSE_LIMIT + 1, 1))), k=2)
-    for solver in (registry.solver(name)() for name in searches):
+    for i, solver in enumerate(registry.solver(name)() for name in searches):
+        if time.time() >= end:
+            return Work(time.perf_counter() - started, len(searches) - i)
         toys = [toy_problem(np.float32), replace(toy_problem(np.float32), spread=None)]
         if solver.refuses(vast) is None:  # it need not make a factor dense
             toys += [toy_factor(np.float32), toy_factor(np.float64)]
@@ -82,7 +102,7 @@ def larger(searches: list[str]) -> float:
         for toy in toys:
             if solver.refuses(toy) is None:
                 solver.prepare(toy)
-    return time.perf_counter() - started
+    return Work(time.perf_counter() - started)
 
 
 def solvers_of(pairs: Pairs) -> list[str]:

@@ -16,7 +16,8 @@
 ``.txt``
 ``openml:NAME``                 downloaded once by scikit-learn; ``version=2`` chooses a version
 ``NAME``                        NAME.npz in the folder that the variable MMCOPT_DATA names, or a
-                                graph by its whole name, in the folder maxcut there
+                                graph by its whole name, in the folder maxcut there; `fetch`
+                                downloads public sets to there
 =============================== =================================================================
 
 Graphs and matrices are n x n and have no classes. Every other set that is not generated takes a
@@ -44,6 +45,7 @@ from numpy.typing import NDArray
 from mmcopt.checks import require_memory
 from mmcopt.datasets import graphs
 from mmcopt.datasets.archives import BROKEN, array_names, read_arrays
+from mmcopt.datasets.public_sets import PUBLISHED
 from mmcopt.datasets.table import Labels, Table, encode
 from mmcopt.datasets.text import Chosen, Column, read_text
 from mmcopt.errors import DataError, MMCError, MMCWarning
@@ -293,7 +295,9 @@ def _unknown(base: str, text: str) -> DataError:
     close = difflib.get_close_matches(base.casefold(), known, 1)
     guess = f" (did you mean {known[close[0]]!r}?)" if close else ""
     folder = _folder()
-    if folder is None:
+    if base in PUBLISHED:
+        more = f"; it is public: mmcopt data fetch {base}"
+    elif folder is None:
         more = "; MMCOPT_DATA, which can name a folder of NAME.npz files, is not set"
     elif not folder.is_dir():
         more = f"; MMCOPT_DATA names {str(folder)!r}, which is not a folder"

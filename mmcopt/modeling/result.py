@@ -295,7 +295,9 @@ class Result:
     def plot(self, ax: Any = None, *, kind: str = "clusters") -> Any:
         """Draw the ``"clusters"`` in the plane, the ``"history"``, ``"ladder"`` or ``"tree"``.
 
-        Of one-class problems also the ``"domain"``. Returns the matplotlib axes.
+        Also the ``"sizes"`` of the clusters, the ``"kernel"`` matrix in their order, of two
+        features the ``"regions"`` where new samples would fall, with their margins, and of
+        one-class problems the ``"domain"``. Returns the matplotlib axes.
         """
         from mmcopt.plot import draw
 

@@ -7,10 +7,12 @@ grids and assignments are doors to it. Public are the functions below.
 from mmcopt.plot.cells import plot_cells
 from mmcopt.plot.comparisons import plot_comparison
 from mmcopt.plot.domains import plot_assignment, plot_dendrogram, plot_domain
+from mmcopt.plot.kinds import draw
 from mmcopt.plot.page import about, check_page, write_comparison, write_result
-from mmcopt.plot.results import draw, plot_history, plot_ladder, plot_result, plot_tree
+from mmcopt.plot.regions import plot_kernel, plot_regions, plot_sizes
+from mmcopt.plot.results import plot_history, plot_ladder, plot_result, plot_tree
 
 __all__ = [
     "about", "check_page", "draw", "plot_assignment", "plot_cells", "plot_comparison",
-    "plot_dendrogram", "plot_domain", "plot_history", "plot_ladder", "plot_result", "plot_tree",
-    "write_comparison", "write_result"]
+    "plot_dendrogram", "plot_domain", "plot_history", "plot_kernel", "plot_ladder", "plot_regions",
+    "plot_result", "plot_sizes", "plot_tree", "write_comparison", "write_result"]

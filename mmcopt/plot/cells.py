@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mmcopt.plot.style import axes_for, plain
+from mmcopt.plot.style import PALETTE, axes_for, plain
 from mmcopt.types import Floats
 
 WRITTEN = 90  # cells up to which their numbers stand in them
@@ -46,5 +46,5 @@ def _heat(ax: Any, values: Floats, frame: tuple[int, int]) -> None:
             ax.text(j, i, f"{value:.3g}", ha="center", va="center", fontsize=8,
                     color="white" if dark else "black")
     x, y = frame
-    ax.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, fill=False, edgecolor="#D55E00",
+    ax.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, fill=False, edgecolor=PALETTE[1],
                            linewidth=2.5, clip_on=False, label="most central"))

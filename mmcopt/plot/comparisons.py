@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -12,19 +12,22 @@ from mmcopt.comparing.statistics import HIT, performance_ratios, sorted_times, t
 from mmcopt.comparing.table import Comparison
 from mmcopt.errors import DataError, ParameterError
 from mmcopt.modeling.result import Result
-from mmcopt.plot.domains import Floats
 from mmcopt.plot.style import (
-    GREY,
-    PALETTE,
+    Colour,
     axes_for,
     bound_line,
     curve,
+    ink,
+    legend,
     objective_axis,
+    palette,
     plain,
     plain_ticks,
+    shade,
     tidy,
     time_and_objective,
 )
+from mmcopt.types import Floats
 
 
 def plot_comparison(comparison: Comparison, kind: str = "time", ax: Any = None, *,
@@ -50,26 +53,32 @@ def plot_comparison(comparison: Comparison, kind: str = "time", ax: Any = None, 
     if not any(r is not None for r in comparison.results):
         raise DataError("plot: this comparison has no finished run to draw.")
     solvers = list(dict.fromkeys(row["solver"] for row in comparison.rows))
-    colours = dict(zip(solvers, itertools.cycle(PALETTE), strict=False))
     if kind in profiles:
         runs = list(zip(comparison.rows, comparison.results, strict=True))
         times = times_by_solver(runs, comparison.targets(within))
         if not times:
             raise DataError("plot: no run of this comparison kept the constraints, so that there "
                             "is no target to reach; kind='box' shows their objectives.")
-        (ax,) = axes_for(ax)
-        profiles[kind](times, colours, ax)
-        _profile_axes(ax)
-        return ax
+        (one,) = axes_for(ax)
+        profiles[kind](times, _colours(solvers, one), one)
+        _profile_axes(one, made=ax is None)
+        return one
     problems = list(dict.fromkeys(row["problem"] for row in comparison.rows))
     axes = axes_for(ax, len(problems))
     for problem, one in zip(problems, axes, strict=True):
-        kinds[kind](comparison, problem, colours, one)
+        kinds[kind](comparison, problem, _colours(solvers, one), one)
         one.set_title(plain(problem), fontsize=10)
-        tidy(one)
+        tidy(one, grid="y" if kind == "box" else "both")
     if kind == "time":
         _time_legend(comparison, axes, beside=ax is None)
     return axes[0] if len(axes) == 1 else np.array(axes, dtype=object)
+
+
+Colours: TypeAlias = dict[str, Colour]
+
+
+def _colours(solvers: list[str], ax: Any) -> Colours:
+    return dict(zip(solvers, itertools.cycle(palette(ax)), strict=False))
 
 
 def _runs(comparison: Comparison, problem: str) -> dict[str, list[tuple[dict[str, Any], Result]]]:
@@ -85,7 +94,7 @@ def _bounds(runs: dict[str, list[tuple[dict[str, Any], Result]]]) -> list[float]
     return [r.lower_bound for group in runs.values() for _, r in group if r.lower_bound is not None]
 
 
-def _plot_time(comparison: Comparison, problem: str, colours: dict[str, str], ax: Any) -> None:
+def _plot_time(comparison: Comparison, problem: str, colours: Colours, ax: Any) -> None:
     runs = _runs(comparison, problem)
     curves = {s: [curve(r, row["seconds"]) for row, r in group if len(r.history)]
               for s, group in runs.items()}
@@ -104,7 +113,7 @@ def _plot_time(comparison: Comparison, problem: str, colours: dict[str, str], ax
 
 
 def _median_curve(ax: Any, curves: list[tuple[Floats, Floats]], solver: str,
-                  colour: str) -> Floats:
+                  colour: Colour) -> Floats:
     """Draw the median of step curves and the band of their quartiles; return all objectives.
 
     Runs in their first step count as infinite. The median is drawn from when three in four have
@@ -130,7 +139,7 @@ def _time_legend(comparison: Comparison, axes: list[Any], beside: bool) -> None:
     """Say what the lines are: in each axes, or once to the right of the last."""
     if not beside:
         for ax in axes:
-            ax.legend(fontsize=8, framealpha=0.9)
+            legend(ax, made=False)
         return
     entries: dict[str, Any] = {}
     for ax in axes:
@@ -138,13 +147,8 @@ def _time_legend(comparison: Comparison, axes: list[Any], beside: bool) -> None:
             bound = name.startswith("lower bound ") and len(axes) > 1  # it differs then
             entries.setdefault("lower bound" if bound else name, line)
     most = max(len(group) for p in comparison.problems for group in _runs(comparison, p).values())
-    figure = axes[0].figure
-    width, height = figure.get_size_inches()
-    figure.set_size_inches(width + 0.7 + 0.07 * max(map(len, entries)), height)
-    axes[-1].legend(entries.values(), entries.keys(), loc="upper left", bbox_to_anchor=(1.02, 1.0),
-                    borderaxespad=0.0, frameon=False, fontsize=9, title_fontsize=9,
-                    alignment="left", title=f"line: median of {most} runs\nband: {quartiles(most)}"
-                    if most > 1 else None)
+    title = f"line: median of {most} runs\nband: {quartiles(most)}" if most > 1 else None
+    legend(axes[-1], made=True, entries=entries, title=title)
 
 
 def quartiles(count: int) -> str:
@@ -152,44 +156,53 @@ def quartiles(count: int) -> str:
     return "all of them" if count < 5 else "the middle half"
 
 
-def _plot_box(comparison: Comparison, problem: str, colours: dict[str, str], ax: Any) -> None:
+def _plot_box(comparison: Comparison, problem: str, colours: Colours, ax: Any) -> None:
     runs = _runs(comparison, problem)
     rng = np.random.default_rng(0)  # the same jitter in every picture
     groups = [np.array([r.objective for _, r in group]) for group in runs.values()]
     places = np.arange(1, len(groups) + 1)
     ax.boxplot(groups, positions=places, widths=0.5, showfliers=False,
-               medianprops={"color": "black", "linewidth": 1.6},
-               boxprops={"color": GREY}, whiskerprops={"color": GREY}, capprops={"color": GREY})
+               medianprops={"color": ink(ax), "linewidth": 1.6},
+               **{part: {"color": shade(ax, 0.6)} for part in ("boxprops", "whiskerprops",
+                                                               "capprops")})
     for place, solver, values in zip(places, runs, groups, strict=True):
         ax.plot(place + rng.uniform(-0.12, 0.12, values.size), values, "o", markersize=4.5,
                 color=colours[solver], alpha=0.8)
     bounds = _bounds(runs)
     bound_line(ax, bounds)
-    if bounds:
-        ax.legend(fontsize=8)
+    _bound_words(ax)
     objective_axis(ax, np.concatenate([*groups, np.array(bounds)]))
     long = max(map(len, runs)) * len(runs) > 60
     ax.set_xticks(places, [plain(solver) for solver in runs], rotation=25 if long else 0,
                   ha="right" if long else "center")
 
 
+def _bound_words(ax: Any) -> None:
+    """The bound's name below its line, where no run can be."""
+    for line in ax.get_lines():
+        if str(line.get_label()).startswith("lower bound"):
+            ax.annotate(line.get_label(), (0.01, line.get_ydata()[0]), (0, -3), fontsize=8,
+                        xycoords=("axes fraction", "data"), textcoords="offset points", va="top")
+            ax.margins(y=0.12)
+
+
 Times = dict[str, dict[Any, float]]
 
 
-def _plot_profile(times: Times, colours: dict[str, str], ax: Any) -> None:
+def _plot_profile(times: Times, colours: Colours, ax: Any) -> None:
     ratios = performance_ratios(times)
     _shares(ratios, colours, ax, start=1.0)
     ax.set_xlabel("time to the target, as a multiple of the fastest solver's")
 
 
-def _plot_data(times: Times, colours: dict[str, str], ax: Any) -> None:
+def _plot_data(times: Times, colours: Colours, ax: Any) -> None:
     every = sorted_times(times)
     reached = [t for own in every.values() for t in own if t < np.inf]
     _shares(every, colours, ax, start=0.7 * min(reached, default=1.0))
     ax.set_xlabel("time (seconds)")
 
 
-def _shares(values: dict[str, Floats], colours: dict[str, str], ax: Any, start: float) -> None:
+def _shares(values: dict[str, Floats], colours: Colours, ax: Any, start: float) -> None:
     """Of each solver the share of runs that have reached the target by a value, as steps."""
     finite = {solver: own[np.isfinite(own)] for solver, own in values.items()}
     top = 1.5 * max((float(own.max(initial=start)) for own in finite.values()), default=start)
@@ -203,10 +216,9 @@ def _shares(values: dict[str, Floats], colours: dict[str, str], ax: Any, start: 
     plain_ticks(ax.xaxis, (1.0,) if top > 300 * start else (1.0, 2.0, 5.0))
 
 
-def _profile_axes(ax: Any) -> None:
+def _profile_axes(ax: Any, made: bool) -> None:
     """What profiles share: a scale of shares, and a legend beside the picture."""
     ax.set_ylim(-0.02, 1.02)
-    ax.set_ylabel("share of problems and seeds that reached the target")
-    ax.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0,
-              frameon=False)
+    ax.set_ylabel("share of runs that reached the target")
+    legend(ax, made, inside="lower right")
     tidy(ax)

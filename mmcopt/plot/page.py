@@ -19,7 +19,8 @@ from mmcopt.comparing.table import COLUMNS, Comparison
 from mmcopt.errors import MMCError, ParameterError
 from mmcopt.modeling.result import Result
 from mmcopt.plot.comparisons import plot_comparison
-from mmcopt.plot.results import IN_BLOCKS, draw, plot_history
+from mmcopt.plot.kinds import draw
+from mmcopt.plot.results import IN_BLOCKS, plot_history
 from mmcopt.plot.style import pyplot
 from mmcopt.tables import html_table
 from mmcopt.types import Path, RowBlocks

@@ -3,51 +3,44 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from mmcopt.bounds.proofs import ProofTree, proof_tree
 from mmcopt.checks import is_sparse
-from mmcopt.errors import DataError, ParameterError
+from mmcopt.errors import DataError
 from mmcopt.modeling.domain_problem import KernelDomain
 from mmcopt.modeling.result import Result, Rung
-from mmcopt.plot.domains import Floats, plot_domain
 from mmcopt.plot.style import (
-    GREY,
     MARKERS,
-    PALETTE,
     axes_for,
     bound_line,
     curve,
+    ink,
+    legend,
+    palette,
+    paper,
     plain,
     plain_ticks,
     pyplot,
+    shade,
     tidy,
     time_and_objective,
 )
-from mmcopt.types import RowBlocks
+from mmcopt.types import Floats, RowBlocks
 
 IN_BLOCKS = ("the rows come in blocks and are not drawn, for that would read all into memory; "
              "a problem on some of the rows can be drawn.")
 KERNEL_LIMIT = 3000  # samples up to which the kernel matrix is decomposed for a picture
 MANY = 5000  # samples beyond which a page or a PDF holds their pixels, not each of them
+FEW = 3  # samples of a cluster that its name would cover
+NAMED = 4  # clusters from which their names stand in the picture
 SHORT = 20  # leaves up to which a tree is drawn
 
 
-def draw(result: Result, kind: str, ax: Any = None) -> Any:
-    """Draw one of the pictures of a result: clusters, domain, history, ladder or tree."""
-    kinds: dict[str, Callable[..., Any]] = {
-        "clusters": plot_result, "domain": plot_domain, "history": plot_history,
-        "ladder": plot_ladder, "tree": plot_tree}
-    if kind not in kinds:
-        raise ParameterError(f"plot: kind must be one of {', '.join(map(repr, kinds))}; "
-                             f"got {kind!r}.")
-    return kinds[kind](result, ax=ax)
-
-
-def _called(result: Result, label: Any) -> str:
+def called(result: Result, label: Any) -> str:
     """What a label stands for: of a domain it is a side, not a cluster."""
     if isinstance(result.formulation, KernelDomain):
         return "inside" if label == 1 else "outside"
@@ -64,24 +57,47 @@ def plot_result(result: Result, ax: Any = None) -> Any:
     if result.labels is None:
         raise DataError("plot: this result has no labels to draw.")
     points, names = _plane(result.formulation)
+    made = ax is None
     (ax,) = axes_for(ax)
-    labels = np.asarray(result.labels)
-    size = float(np.clip(6000 / len(points), 6, 40))
-    for i, value in enumerate(np.unique(labels)):
-        own = labels == value
-        ax.scatter(*points[own].T, s=size, c=PALETTE[i % len(PALETTE)],
-                   marker=MARKERS[i % len(MARKERS)], linewidths=0.4, edgecolors="white", alpha=0.85,
-                   rasterized=len(points) > MANY,
-                   label=f"{plain(_called(result, value))} ({int(own.sum())})")
+    draw_clusters(result, points, ax)
     ax.set_xlabel(names[0])
     ax.set_ylabel(names[1])
-    ax.set_title(_title(result), fontsize=10)
-    ax.legend(fontsize=8, framealpha=0.9, markerscale=1.2)
-    tidy(ax, grid=False)
+    ax.set_title(title(result), fontsize=10)
+    legend(ax, made, markerscale=1.2)
+    tidy(ax, grid="")
     return ax
 
 
-def _title(result: Result) -> str:
+def draw_clusters(result: Result, points: Floats, ax: Any) -> None:
+    """Samples at their places, one colour and marker a cluster; of many, with their names."""
+    labels, colours = np.asarray(result.labels), palette(ax)
+    size = float(np.clip(9000 / len(points), 6, 40))
+    values = np.unique(labels)
+    for i, value in enumerate(values):
+        own = labels == value
+        ax.scatter(*points[own].T, s=size, c=[colours[i % len(colours)]],
+                   marker=MARKERS[i % len(MARKERS)], linewidths=0.4, edgecolors=[paper(ax)],
+                   alpha=0.85, rasterized=len(points) > MANY,
+                   label=f"{plain(called(result, value))} ({int(own.sum())})")
+    if len(values) >= NAMED:
+        for value in values:
+            _name(ax, plain(value), points[labels == value])
+
+
+def _name(ax: Any, name: str, points: Floats) -> None:
+    """A cluster's name on the sample in its middle, with paper around it."""
+    from matplotlib.patheffects import withStroke
+
+    middle = np.median(points, axis=0)
+    place = points[np.argmin(((points - middle) ** 2).sum(axis=1))]
+    above = 0 if len(points) > FEW else 9  # points of a page, not to cover all that it names
+    ax.annotate(name, place, (0, above), textcoords="offset points", ha="center", va="center",
+                fontsize=10, fontweight="bold", zorder=6,
+                path_effects=[withStroke(linewidth=3, foreground=paper(ax))])
+
+
+def title(result: Result) -> str:
+    """Who found it, how good it is, and how far from optimal it can be."""
     head = f"{plain(result.solver)} on {type(result.formulation).__name__}"
     if not result.feasible:
         end = f"violation {result.violation:g}, so no gap"
@@ -156,17 +172,19 @@ def plot_history(result: Result, ax: Any = None) -> Any:
     """Draw the objective of the best labels so far against time, with the bound dashed."""
     if not len(result.history):
         raise DataError("plot: this result has no history (it was evaluated, or met no step).")
+    made = ax is None
     (ax,) = axes_for(ax)
     seconds, best = curve(result, None)
-    each = result.history["objective"]
-    ax.plot(result.history["seconds"], each, ".", color="#B8CFE0", markersize=4, label="each step")
-    ax.step(seconds, best, where="post", color=PALETTE[0], linewidth=2, label="best so far")
-    ax.plot(seconds[-1:], best[-1:], "o", color=PALETTE[0], markersize=5)
+    each, colour = result.history["objective"], palette(ax)[0]
+    ax.plot(result.history["seconds"], each, ".", color=colour, alpha=0.5, markersize=5,
+            markeredgewidth=0, label="each step")
+    ax.step(seconds, best, where="post", color=colour, linewidth=2, label="best so far")
+    ax.plot(seconds[-1:], best[-1:], "o", color=colour, markersize=5)
     bounds = [] if result.lower_bound is None else [result.lower_bound]
     bound_line(ax, bounds)
     time_and_objective(ax, np.concatenate([each, best, np.array(bounds)]))
-    ax.set_title(_title(result), fontsize=10)
-    ax.legend(fontsize=8)
+    ax.set_title(title(result), fontsize=10)
+    legend(ax, made)
     tidy(ax)
     return ax
 
@@ -177,6 +195,7 @@ def plot_ladder(result: Result, ax: Any = None) -> Any:
     if not rungs:
         raise DataError("plot: this result has no ladder; result.certify(time_limit=...) climbs "
                         "one.")
+    made = ax is None
     (ax,) = axes_for(ax)
     begun = [r.seconds for r in rungs[1:] if r.seconds > 0]
     first = max(0.5 * min(begun, default=1.0), 1e-3)
@@ -185,10 +204,12 @@ def plot_ladder(result: Result, ax: Any = None) -> Any:
     upper = np.array([r.upper for r in rungs])
     known = np.isfinite(upper)
     ax.fill_between(times, lower, np.where(known, upper, lower), where=known, step="post",
-                    color="#DCDCDC", alpha=0.7, linewidth=0, label=_gap_left(rungs[-1]))
-    ax.step(times, np.where(known, upper, np.nan), where="post", color="black", linewidth=1.8,
+                    color=shade(ax, 0.1), linewidth=0, label=_gap_left(rungs[-1]))
+    ax.step(times, np.where(known, upper, np.nan), where="post", color=ink(ax), linewidth=1.8,
             label="best labels")
-    for level, colour, begin, end in _stretches(rungs):
+    colours = palette(ax)[:-1]
+    for i, (level, begin, end) in enumerate(_stretches(rungs)):
+        colour = colours[i % len(colours)]
         until = min(end + 1, len(rungs))  # up to where the next level begins
         ax.step(times[begin:until], lower[begin:until], where="post", color=colour, linewidth=2.4)
         ax.plot(times[begin:end], lower[begin:end], "o", color=colour, markersize=4,
@@ -196,10 +217,10 @@ def plot_ladder(result: Result, ax: Any = None) -> Any:
     if times[-1] > 10 * times[0]:
         ax.set_xscale("log")
         plain_ticks(ax.xaxis, (1.0,) if times[-1] > 300 * times[0] else (1.0, 2.0, 5.0))
-    ax.set_xlabel("seconds")
+    ax.set_xlabel("time (seconds)")
     ax.set_ylabel("objective")
-    ax.set_title(_title(result), fontsize=10)
-    ax.legend(fontsize=8, loc="lower right", framealpha=0.9)
+    ax.set_title(title(result), fontsize=10)
+    legend(ax, made, inside="lower right")
     tidy(ax)
     return ax
 
@@ -209,13 +230,13 @@ def _gap_left(last: Rung) -> str:
     return f"gap, {100 * gap:.2g} % in the end" if np.isfinite(gap) else "gap"
 
 
-def _stretches(rungs: Sequence[Rung]) -> list[tuple[str, str, int, int]]:
-    """Levels with a colour, and the first and the next-to-last of their rungs."""
-    out: list[tuple[str, str, int, int]] = []
+def _stretches(rungs: Sequence[Rung]) -> list[tuple[str, int, int]]:
+    """Levels, and the first and the next-to-last of their rungs."""
+    out: list[tuple[str, int, int]] = []
     begin = 0
     for level, group in itertools.groupby(r.level for r in rungs):
         end = begin + len(list(group))
-        out.append((level, PALETTE[len(out) % (len(PALETTE) - 1)], begin, end))
+        out.append((level, begin, end))
         begin = end
     return out
 
@@ -241,23 +262,24 @@ def plot_tree(result: Result, ax: Any = None) -> Any:
     looks = {"split": "#E3EEF6", "open": "#F7D9C4"}
     for v, node in enumerate(tree.nodes):
         for c in node.children:
-            ax.plot([place[v], place[c]], [-node.depth, -node.depth - 1], color=GREY,
-                    linewidth=1.2, zorder=1)
+            ax.plot([place[v], place[c]], [-node.depth, -node.depth - 1], linewidth=1.2, zorder=1,
+                    color=shade(ax, 0.6))
         said = node.text.replace(" together", "\ntogether").replace(" apart", "\napart")
         bound = "" if np.isinf(node.bound) else f"\n{node.bound:.6g}"
         ax.text(place[v], -node.depth, f"{said}{bound}", ha="center", va="center", fontsize=7.5,
-                bbox={"boxstyle": "round,pad=0.35", "edgecolor": GREY, "linewidth": 0.8,
+                color="black",  # for the boxes are bright on any paper
+                bbox={"boxstyle": "round,pad=0.35", "edgecolor": "#666666", "linewidth": 0.8,
                       "facecolor": looks.get(node.end, "#CFE8DC")})
     _tree_legend(ax, tree, looks)
     ax.set_xlim(-0.6, len(leaves) - 0.4)
     ax.set_ylim(-depth - 0.5, 0.5)
     ax.set_axis_off()
-    ax.set_title(_title(result), fontsize=10)
+    ax.set_title(title(result), fontsize=10)
     return ax
 
 
 def _tree_legend(ax: Any, tree: ProofTree, looks: dict[str, str]) -> None:
     for end in dict.fromkeys(node.end for node in tree.nodes):
-        ax.plot([], [], "s", markersize=9, markeredgecolor=GREY, label=end,
+        ax.plot([], [], "s", markersize=9, markeredgecolor="#666666", label=end,
                 color=looks.get(end, "#CFE8DC"))
     ax.legend(fontsize=8, loc="lower left", framealpha=0.9)

@@ -37,7 +37,7 @@ def test_warmup_takes_a_step_with_every_solver(monkeypatch):
         return types.SimpleNamespace(status=mm.Status.ITERATION_LIMIT)
 
     monkeypatch.setattr(warmup, "solve", step)
-    assert sum(map(warmup.compiled, warmup.sharing(names))) >= 0.0
+    assert not any(warmup.compiled(pairs).left for pairs in warmup.sharing(names))
     for name in names:
         kind = mm.registry.formulation(name)
         assert {s for k, s in steps if k is kind} == {
@@ -59,8 +59,8 @@ def test_warmup_compiles_searches_over_many_samples(monkeypatch):
 
 def test_warmup_shares_the_work_out(monkeypatch, capsys):
     monkeypatch.setattr(warmup, "ProcessPoolExecutor", lambda jobs, _: ThreadPoolExecutor(jobs))
-    monkeypatch.setattr(warmup, "compiled", lambda pairs: float(len(pairs)))
-    monkeypatch.setattr(warmup, "larger", lambda searches: float(len(searches)))
+    monkeypatch.setattr(warmup, "compiled", lambda pairs, _: warmup.Work(len(pairs)))
+    monkeypatch.setattr(warmup, "larger", lambda searches, _: warmup.Work(len(searches)))
     assert main(["warmup", "cpm3c", "LinearizedCPM3C", "Hypersphere", "--jobs", "3"]) == 0
     lines = sorted(capsys.readouterr().out.splitlines()[1:-1])
     assert lines == ["    1.0 s  Libsvm", "    2.0 s  MarginTree, ClassTree",
@@ -69,6 +69,15 @@ def test_warmup_shares_the_work_out(monkeypatch, capsys):
     assert "11.0 s  searches over more labels" in capsys.readouterr().out
     assert main(["warmup", "--jobs", "0"]) == 2 and "--jobs" in capsys.readouterr().err
     assert main(["warmup", "Nothing"]) == 2 and "Nothing" in capsys.readouterr().err
+
+
+def test_warmup_begins_nothing_when_the_time_is_over(monkeypatch, capsys):
+    monkeypatch.setattr(warmup, "ProcessPoolExecutor", lambda jobs, _: ThreadPoolExecutor(jobs))
+    monkeypatch.setattr(warmup, "solve", lambda *_, **__: pytest.fail("it took a step"))
+    monkeypatch.setattr(Annealing, "prepare", lambda *_: pytest.fail("it prepared"))
+    assert main(["warmup", "CPM3C", "--time-limit", "0"]) == 0
+    assert "The time was over with 6 pieces of work left" in capsys.readouterr().out
+    assert warmup.larger(["Annealing", "Tabu"], 0.0).left == 2
 
 
 # ---------------------------------------------------------------- what is typed
@@ -398,7 +407,7 @@ def test_demo(run):
 
 @pytest.mark.parametrize(("argv", "words"), [
     (["solve"], "the following arguments are required: DATA"),
-    (["frob"], "invalid choice: 'frob'"),
+    (["frob"], "no command is called 'frob'; there are demo, "),
     (["solve", "iris", "-k", "x"], "argument -k/--clusters: invalid int value: 'x'"),
     (["solve", "digts"], "there is no data set 'digts' (did you mean 'digits'?)"),
     (["solve", "iris", "-k", "200"], "150 samples cannot fill 200 clusters"),
@@ -413,7 +422,22 @@ def test_demo(run):
     (["compare", "iris", "--save", "t.xls"], "must end in .csv, .json, .md"),
     (["certify", "/no/such/run.npz"], "/no/such/run.npz"),
     (["describe", "nix"], "there is no data set 'nix'"),
-    (["demo", "--seconds", "0"], "--seconds: S must be a finite number above 0"),
+    (["demo", "--seconds", "-1"], "argument --time-limit/--seconds: must be a number of seconds, "
+     "at least 0; got '-1' (mmcopt demo --help"),
+    (["solve", "iris", "--time-limit", "nan"], "--time-limit: must be a number of seconds, at"),
+    (["solve", "iris", "--certify", "inf"], "--certify: must be a number of seconds, at least 0"),
+    (["compare", "iris", "--budget", "x"], "--budget: must be a number of seconds, at least 0; g"),
+    (["compare", "iris", "--budget", "1", "--time-limit", "1"],
+     "argument --time-limit: not allowed with argument --budget"),
+    (["certify", "x.npz", "--time-limit", "-2"], "must be a number of seconds, at least 0"),
+    (["warmup", "--time-limit", ""], "must be a number of seconds, at least 0; got ''"),
+    (["solve", "iris", "--restarts", "0"], "--restarts: must be a whole number, at least 1"),
+    (["solve", "iris", "--timelimit", "3"], "unrecognized arguments: --timelimit 3; did you mean "
+     "--time-limit? (mmcopt solve --help"),
+    (["data", "fetch", "glass", "--form=x"], "--form=x; did you mean --from? (mmcopt data fetch"),
+    (["doctor", "now"], "unrecognized arguments: now (mmcopt doctor --help"),
+    (["--versio"], "--versio; did you mean --version? (mmcopt --help"),
+    (["solv", "iris"], "no command is called 'solv' (did you mean solve?); there are demo, solve"),
     (["demo", "--out", "/no/such"], "--out /no/such: there is no such folder"),
 ])
 def test_bad_input(run, argv, words):

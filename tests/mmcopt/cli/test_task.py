@@ -423,6 +423,8 @@ def test_many_links_do_not_fill_the_screen(run, tmp_path):
 
 def test_time_limits_have_one_name():
     parser = cli.build_parser()
-    for line in (["demo"], ["solve", "iris"], ["compare", "iris"], ["certify", "run.npz"]):
-        args = parser.parse_args([*line, "--time-limit", "7"])
-        assert 7.0 in (getattr(args, "time_limit", None), getattr(args, "seconds", None))
+    for line in (["demo"], ["solve", "iris"], ["compare", "iris"], ["certify", "run.npz"],
+                 ["warmup"], ["data", "fetch", "glass"]):
+        assert parser.parse_args([*line, "--time-limit", "7"]).time_limit == 7.0
+    for line in (["demo"], ["certify", "run.npz"]):
+        assert parser.parse_args([*line, "--seconds", "7"]).time_limit == 7.0
