@@ -147,6 +147,21 @@ def test_rules_and_parameters_are_those_of_rows_in_memory(tmp_path, options):
     same(*pair(LeastSquares, X, on_disk(X, tmp_path), **options), StochasticDescent())
 
 
+@pytest.mark.parametrize("kernel", [Linear(), KERNELS[0], Cosine()], ids=repr)
+def test_weights_of_samples_count_as_in_memory(tmp_path, kernel):
+    X, w = drawn(300), np.random.default_rng(1).uniform(0.1, 5.0, 300)
+    given = {"kernel": kernel, "sample_weight": w}
+    held, stored = (KernelKMeans(data, 3, **given) for data in (X, on_disk(X, tmp_path)))
+    a, b = same(held, stored, Hartigan())
+    np.testing.assert_allclose(b.decision_function(X[:40]), a.decision_function(X[:40]),
+                               rtol=0, atol=1e-9)
+    assert (b.predict(stored.X) == a.predict(X)).all()
+    plain = KernelKMeans(stored.X, 3, kernel=kernel)
+    assert stored.objective(b.labels) != pytest.approx(plain.objective(b.labels), rel=1e-3)
+    ones = KernelKMeans(stored.X, 3, kernel=kernel, sample_weight=np.ones(300))
+    assert ones.objective(b.labels) == pytest.approx(plain.objective(b.labels), rel=1e-9)
+
+
 def test_labels_may_be_given_and_judged(tmp_path):
     X = drawn(300)
     y = np.random.default_rng(0).integers(3, size=300)
@@ -232,10 +247,8 @@ def test_rows_that_are_all_equal_are_refused(tmp_path, cls):
         mm.solve(cls(on_disk(np.full((100, 3), 0.1), tmp_path), 2, kernel=Linear()))
 
 
-def test_a_row_without_an_angle_and_weights_of_rows_in_blocks_are_refused(tmp_path):
+def test_a_row_without_an_angle_is_refused(tmp_path):
     X = drawn(100)
-    with pytest.raises(DataError, match="have no sample_weight; leave it out, or condense"):
-        KernelKMeans(on_disk(X, tmp_path), 2, sample_weight=np.ones(100))
     X[71] = 0.0
     with pytest.raises(DataError, match="a row of X is all zero, so it has no angle"):
         mm.solve(LeastSquares(on_disk(X, tmp_path), 2, kernel=Cosine()))
