@@ -260,7 +260,7 @@ def _solve_parser(commands: Any) -> None:
     run.add_argument("--init", metavar="NAME", help="random, kmeans, spectral or sdp (default: "
                      "random; kmeans for margins of three clusters and more)")
     run.add_argument("--time-limit", type=float, metavar="SECONDS", help="for all, in total")
-    run.add_argument("--jobs", type=int, metavar="N", help="restarts at once")
+    run.add_argument("--jobs", type=int, metavar="N", help="restarts at once, -1: all cores")
     _executor_option(run, "restarts, and nodes of branch and bound,")
     _checkpoint_option(run, "search and the climb of --certify")
     out = p.add_argument_group("output")
@@ -283,7 +283,7 @@ def _compare_parser(commands: Any) -> None:
     run.add_argument("--budget", type=float, metavar="SECONDS",
                      help="in place of it: restart every solver until each run has had as much, "
                      "and take its best; also prints who won against whom")
-    run.add_argument("--jobs", type=int, metavar="N", help="runs at once")
+    run.add_argument("--jobs", type=int, metavar="N", help="runs at once, -1: all cores")
     _executor_option(run, "runs")
     _checkpoint_option(run, "comparison")
     out = p.add_argument_group("output")
