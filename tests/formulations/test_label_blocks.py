@@ -188,6 +188,21 @@ def test_verify_notices_other_labels_and_other_rows(tmp_path):
     assert LeastSquares(on_disk(X, tmp_path), 3, kernel=KERNELS[0]).fingerprint != own
 
 
+@pytest.mark.parametrize("cls", FAMILIES)
+def test_verify_makes_room_of_the_copy_that_was_searched(tmp_path, cls):
+    X = drawn(5300)
+    held, stored = pair(cls, X, on_disk(X, tmp_path, chunk=900))
+    copies = {}
+    for f in (held, stored):
+        result = mm.solve(f, search_of(cls), seed=1, max_iter=2)
+        lq = f.offer(LabelProblem)
+        assert (lq.matrix._Psi or "means" in lq._memo) and result.verify()
+        copies[f] = bool(lq.matrix._Psi or "means" in lq._memo)
+        again = mm.solve(f, search_of(cls), seed=1, max_iter=2)  # which reads them again
+        assert again.point.tobytes() == result.point.tobytes()
+    assert copies == {held: True, stored: False}
+
+
 def test_a_run_is_saved_without_its_rows_and_goes_on_from_a_checkpoint(tmp_path):
     X = drawn(5300)
     problem = LeastSquares(on_disk(X, tmp_path, chunk=900), 3, kernel=KERNELS[0])
