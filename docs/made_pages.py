@@ -11,6 +11,8 @@ import re
 import subprocess
 import sys
 
+import scaling_figures
+
 import mmcopt as mm
 from mmcopt import registry
 
@@ -101,6 +103,7 @@ def make(app):
     known = []
     for name, title in MODULES.items():
         write(MADE / f"api-{name.replace('.', '-')}.rst", api_page(name, title, known))
+    scaling_figures.draw(MADE / "scaling.png")
     write(MADE / "pairing.md", f"# Which solver fits which problem\n\n{mm.pairing_table()}\n")
     subprocess.run([sys.executable, HERE / "run_examples.py", MADE / "ran"], check=True)
     subprocess.run([sys.executable, HERE / "run_notebooks.py", MADE], check=True)

@@ -72,7 +72,10 @@ def _reader() -> Any:
 def _features(files: Sequence[pathlib.Path], names: Sequence[str],
               dropped: list[str]) -> list[str]:
     """The columns that neither hold the classes nor name the rows."""
-    seen = functools.cache(lambda j: _Seen(files, names[j]))
+    @functools.cache
+    def seen(j: int) -> _Seen:
+        return _Seen(files, names[j])
+
     at = class_column(names, seen)
     named = row_names(names, at, seen)
     dropped += left_out(None if at is None else repr(names[at]), [repr(names[j]) for j in named])

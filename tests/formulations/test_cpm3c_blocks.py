@@ -19,7 +19,7 @@ from mmcopt.margins import Hinge, Logistic, SquaredHinge, block_floors
 from mmcopt.margins.block_cuts import BlockCuts, BlockScores
 from mmcopt.margins.cut_models import PairCuts, floored
 from mmcopt.modeling.result import Status
-from mmcopt.solvers import CuttingPlane
+from mmcopt.solvers import CuttingPlane, MarginSearch
 
 pytestmark = pytest.mark.filterwarnings("ignore::mmcopt.errors.MMCWarning")
 
@@ -327,6 +327,14 @@ def test_multipliers_and_places_of_any_kind_prove_no_more_than_holds(tmp_path):
                   {"multipliers": np.zeros(4)}):
         with pytest.raises(ValueError, match="must have shape"):
             bound({**duals, **wrong})
+
+
+@pytest.mark.parametrize("solver", [CuttingPlane(), MarginSearch()], ids=repr)
+def test_getting_ready_looks_at_no_row(tmp_path, monkeypatch, solver):
+    problem = CPM3C(on_disk(drawn(100, 3, 2), tmp_path), 3, size_floor=0.9)
+    assert problem.features.longest > 0.0
+    monkeypatch.setattr(type(problem.X), "each", None)
+    solver.prepare(problem)
 
 
 def test_given_labels_of_a_clustering_of_rows_in_blocks(tmp_path):
