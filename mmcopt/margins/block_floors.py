@@ -22,7 +22,6 @@ from mmcopt.types import Floats, Ints
 CELLS = 1024  # in which a pass counts the losses of a class
 FEW = 2048  # samples that are looked at one by one
 NONE = -np.inf  # a limit that no loss is within
-BELOW_ALL = -1e-300  # below the loss of a sample that loses nothing
 
 
 class FloorLabels(NamedTuple):
@@ -118,10 +117,20 @@ def label_loss(part: Features, own: OwnRows, W: Floats, rule: FloorLabels | None
 
 
 class Key(NamedTuple):
-    """A place in the order of samples: what one loses, and its number."""
+    """A place in the order of samples: the rank of what one loses (`rank_of`), and its number."""
 
-    loss: float
+    rank: int
     row: int
+
+
+def rank_of(losses: Any) -> Any:
+    """Numbers of at least 0 as integers in the same order, without gaps: their bits."""
+    return (np.asarray(losses, dtype=np.float64) + 0.0).view(np.int64)
+
+
+def loss_of(ranks: Any) -> Any:
+    """The numbers behind ranks."""
+    return np.asarray(ranks, dtype=np.int64).view(np.float64)
 
 
 class Range(NamedTuple):
@@ -132,49 +141,55 @@ class Range(NamedTuple):
     before: int = 0
 
     @property
-    def level(self) -> float | None:
-        """What all of them lose, where that is the same for all."""
-        return self.high.loss if np.nextafter(self.low.loss, np.inf) >= self.high.loss else None
+    def level(self) -> int | None:
+        """The rank of what all of them lose, where that is the same for all."""
+        return self.high.rank if self.high.rank - self.low.rank <= 1 else None
 
     def edges(self, n: int) -> Any:
-        """Ends of cells: of losses, or of rows where all lose the same."""
-        if self.level is None:
-            ends = self.low.loss + (self.high.loss - self.low.loss) * np.arange(CELLS + 1) / CELLS
-            ends[-1] = self.high.loss
-            return np.maximum.accumulate(np.minimum(ends, self.high.loss))
-        first, last = self.rows(n)
-        return first + (last - first) * np.arange(CELLS + 1) // CELLS
+        """Ends of cells: of ranks, or of rows where all lose the same.
+
+        Half of those of ranks are far apart alike in what is lost, among many samples the best, and
+        half in rank, by which even the same loss of all is found in seven passes.
+        """
+        if self.level is not None:
+            first, last = self.rows(n)
+            return first + (last - first) * np.arange(CELLS + 1) // CELLS
+        half, (low, high) = CELLS // 2, (self.low.rank, self.high.rank)
+        by_rank = low + (high - low) // (half + 1) * np.arange(1, half + 1)
+        least, most = loss_of([max(low, 0), high])
+        by_loss = rank_of(least + (most - least) * np.arange(1, half) / half)
+        return np.sort(np.concatenate([[low], np.clip(by_loss, low, high), by_rank, [high]]))
 
     def rows(self, n: int) -> tuple[int, int]:
         """The rows of those that all lose the same lie behind the first and up to the last."""
-        inside = self.low.loss == self.high.loss
+        inside = self.low.rank == self.high.rank
         return (self.low.row if inside else -1), min(self.high.row, n)
 
     def cell(self, j: int, counts: Ints, n: int) -> Range:
         """One of its cells, of which there are so many samples each."""
         ends, before = self.edges(n), self.before + int(counts[:j].sum())
         if self.level is None:
-            return Range(Key(float(ends[j]), n), Key(float(ends[j + 1]), n), before)
+            return Range(Key(int(ends[j]), n), Key(int(ends[j + 1]), n), before)
         return Range(Key(self.level, int(ends[j])), Key(self.level, int(ends[j + 1])), before)
 
 
 class Cells(NamedTuple):
-    """What a pass is to count of a class: between these edges, at this loss if at one only."""
+    """What a pass is to count of a class: between these edges, at one rank if at one only."""
 
     edges: Any
-    level: float | None
+    level: int | None
 
 
 def _values(part: Features, own: OwnRows, rule: FloorLabels, p: int,
-            cells: list[Cells | None]) -> list[tuple[int, Any, Any, Any]]:
-    """Of each class that has cells: its number, edges, and the losses and numbers of its rows."""
+            cells: list[Cells | None]) -> list[tuple[int, Cells, Ints, Ints]]:
+    """Of each class that has cells: its number, these, and the ranks and numbers of its rows."""
     T = part.row_scores(rule.W)
     y, numbers = labels_of(part, own, rule, T), own.array().numbers
     found = []
     for c, cell in enumerate(cells):
         if cell is not None:
             mine = np.flatnonzero(y == c)
-            found.append((c, cell, T[mine, c] - T[mine, p], numbers[mine]))
+            found.append((c, cell, rank_of(T[mine, c] - T[mine, p]), numbers[mine]))
     return found
 
 
@@ -182,8 +197,8 @@ def _counted(part: Features, own: OwnRows, rule: FloorLabels, p: int,
              cells: list[Cells | None]) -> tuple[Any, ...]:
     """How many samples of each class lie in each of its cells."""
     counts = np.zeros((len(cells), CELLS), np.int64)
-    for c, cell, losses, rows in _values(part, own, rule, p, cells):
-        values = losses if cell.level is None else rows[losses == cell.level]
+    for c, cell, ranks, rows in _values(part, own, rule, p, cells):
+        values = ranks if cell.level is None else rows[ranks == cell.level]
         at = np.searchsorted(cell.edges, values, side="left") - 1
         inside = (at >= 0) & (at < CELLS)
         counts[c] += np.bincount(at[inside], minlength=CELLS)
@@ -192,12 +207,12 @@ def _counted(part: Features, own: OwnRows, rule: FloorLabels, p: int,
 
 def _listed(part: Features, own: OwnRows, rule: FloorLabels, p: int,
             cells: list[Cells | None]) -> Any:
-    """The samples in the cells of each class: losses, numbers of rows, and classes."""
-    found = [(np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64))]
-    for c, cell, losses, rows in _values(part, own, rule, p, cells):
-        values = losses if cell.level is None else np.where(losses == cell.level, rows, -1)
+    """The samples in the cells of each class: ranks, numbers of rows, and classes."""
+    found = [(np.empty(0, np.int64),) * 3]
+    for c, cell, ranks, rows in _values(part, own, rule, p, cells):
+        values = ranks if cell.level is None else np.where(ranks == cell.level, rows, -1)
         inside = (values > cell.edges[0]) & (values <= cell.edges[-1])
-        found.append((losses[inside], rows[inside], np.full(int(inside.sum()), c)))
+        found.append((ranks[inside], rows[inside], np.full(int(inside.sum()), c)))
     return [np.concatenate(parts) for parts in zip(*found, strict=True)]
 
 
@@ -214,7 +229,7 @@ class _Taking:
         self.wants, self.spare = int(least - sizes[p]), np.maximum(sizes - least, 0)
         apart = max(float(np.linalg.norm(rule.W - w, axis=1).max()) for w in rule.W)
         top = 1.01 * apart * float(np.sqrt(features.longest))
-        whole = Range(Key(0.0, -1) if apart == 0.0 else Key(BELOW_ALL, self.n), Key(top, self.n))
+        whole = Range(Key(-1, self.n), Key(int(rank_of(top)), self.n))
         self.ranges = [whole if count else None for count in self.spare]
         self.inside = np.where(self.spare > 0, sizes, 0)
         self.apart = np.zeros(len(sizes), dtype=bool)
@@ -244,14 +259,14 @@ class _Taking:
     def limits(self) -> tuple[Floats, Ints, Ints]:
         """The limit of each class, the last row of those that lose just that, and how many go."""
         parts = self.features.gathered(_listed, self.rule, self.p, self._cells(), along=self.own)
-        losses, rows, classes = (np.concatenate(p) for p in zip(*parts, strict=True))
-        order = np.lexsort((rows, losses))
+        ranks, rows, classes = (np.concatenate(p) for p in zip(*parts, strict=True))
+        order = np.lexsort((rows, ranks))
         k, taken = len(self.spare), np.array([0 if r is None else r.before for r in self.ranges])
         ends: list[Key | None] = [None] * k  # the last that goes,
         after: list[Key | None] = [None] * k  # and the first that stays
         wants = self.wants - int(np.where(self.apart, self.spare, taken).sum())
         for i in order:
-            c, key = int(classes[i]), Key(float(losses[i]), int(rows[i]))
+            c, key = int(classes[i]), Key(int(ranks[i]), int(rows[i]))
             goes = taken[c] < self.spare[c] and (bool(self.apart[c]) or wants > 0)
             if goes:
                 taken[c], ends[c], wants = taken[c] + 1, key, wants - (not self.apart[c])
@@ -263,10 +278,13 @@ class _Taking:
                 np.array([row for _, row in between], dtype=np.int64), taken)
 
 
-def _between(goes: Key, stays: Key) -> Key:
+def _between(goes: Key, stays: Key) -> tuple[float, int]:
     """A limit between two places in the order, and far from both where that is possible."""
-    middle = goes.loss + 0.5 * (stays.loss - goes.loss)
-    return Key(middle, -1) if goes.loss < middle < stays.loss else goes
+    if goes.rank < 0:  # none goes that loses nothing
+        return NONE, 0
+    last, first = loss_of([goes.rank, stays.rank])
+    middle = last + 0.5 * (first - last)
+    return (middle, -1) if last < middle < first else (float(last), goes.row)
 
 
 def floored_in_blocks(features: BlockFeatures, W: Floats, least: int) -> FloorLabels:

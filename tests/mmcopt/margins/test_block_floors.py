@@ -197,9 +197,41 @@ def test_what_is_no_rule_is_none():
 
 
 def test_a_limit_lies_between_two_losses_where_there_is_room():
-    assert block_floors._between(Key(1.0, 5), Key(2.0, 9)) == (1.5, -1)
-    assert block_floors._between(Key(1.0, 5), Key(1.0, 9)) == (1.0, 5)
-    assert block_floors._between(Key(1.0, 5), Key(np.nextafter(1.0, 2.0), 9)) == (1.0, 5)
+    def between(goes, stays):
+        keys = (Key(int(block_floors.rank_of(loss)), row) for loss, row in (goes, stays))
+        return block_floors._between(*keys)
+
+    assert between((1.0, 5), (2.0, 9)) == (1.5, -1)
+    assert between((1.0, 5), (1.0, 9)) == (1.0, 5)
+    assert between((1.0, 5), (np.nextafter(1.0, 2.0), 9)) == (1.0, 5)
+    assert block_floors._between(Key(-1, 5), Key(0, 3)) == (-np.inf, 0)
+
+
+def test_ranks_are_in_the_order_of_losses():
+    losses = np.array([0.0, 5e-324, 1e-300, 0.1, np.nextafter(0.1, 1.0), 3.0, 1e300])
+    ranks = block_floors.rank_of(losses)
+    assert (np.diff(ranks) > 0).all() and ranks[0] == 0 and ranks[4] == ranks[3] + 1
+    assert block_floors.rank_of(-0.0) == 0
+    np.testing.assert_array_equal(block_floors.loss_of(ranks), losses)
+
+
+def test_many_that_lose_the_same_take_few_passes(tmp_path, monkeypatch):
+    """Rows without entries lose nothing; of half of all rows it takes ranks to come so far down."""
+    monkeypatch.setattr(block_floors, "FEW", 50)
+    monkeypatch.setattr(block_floors, "CELLS", 1024)
+    rng, passes, total_of = np.random.default_rng(0), [], BlockFeatures.total_of
+    monkeypatch.setattr(BlockFeatures, "total_of",
+                        lambda *given, **more: passes.append(1) or total_of(*given, **more))
+    for seed, same in enumerate((np.zeros(3), np.ones(3))):
+        X, W = rng.standard_normal((4000, 3)), rng.standard_normal((3, 3))
+        X[::2] = same
+        held, stored = both(X, tmp_path, chunk=1000)
+        sizes = np.bincount(held.row_scores(W).argmax(axis=1), minlength=3)
+        least = int(sizes.min() + 400) if seed else 900
+        passes.clear()
+        rule = floored_in_blocks(stored, W, least)
+        np.testing.assert_array_equal(labels(stored, rule), floored(held.row_scores(W), least))
+        assert len(passes) <= 10 * len(rule.short) + 2
 
 
 def test_top_classes_are_the_first_of_equal_ones(tmp_path):
