@@ -102,6 +102,8 @@ def make(app):
     known = []
     for name, title in MODULES.items():
         write(MADE / f"api-{name.replace('.', '-')}.rst", api_page(name, title, known))
+    subprocess.run([sys.executable, HERE / "scaling_figures.py", MADE], check=True,
+                   stdout=subprocess.DEVNULL)
     write(MADE / "pairing.md", f"# Which solver fits which problem\n\n{mm.pairing_table()}\n")
     subprocess.run([sys.executable, HERE / "run_examples.py", MADE / "ran"], check=True)
     subprocess.run([sys.executable, HERE / "run_notebooks.py", MADE], check=True)

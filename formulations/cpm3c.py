@@ -19,6 +19,16 @@ from mmcopt.kernels import Gaussian, Kernel
 from mmcopt.kernels.block_features import BlockFeatures
 from mmcopt.margins import Hinge, MarginLoss
 from mmcopt.margins.block_cuts import BlockCuts
+from mmcopt.margins.block_floors import (
+    FloorLabels,
+    OwnRows,
+    floor_labels,
+    floored_in_blocks,
+    label_loss,
+    sizes_of,
+    small_labels,
+)
+from mmcopt.margins.block_label_cuts import BlockLabelCuts
 from mmcopt.margins.cut_models import LabelCuts, PairCuts, PaperCuts, floored
 from mmcopt.margins.ridge import Ridge
 from mmcopt.modeling import Statement, cached
@@ -29,10 +39,13 @@ TINY_CLASS = 200  # one class in so many samples is a class of next to none
 
 
 class MarginPoint(NamedTuple):
-    """A point where a floor holds the sizes of classes: W, and the labels beside it."""
+    """A point where a floor holds the sizes of classes: W, and the labels beside it.
+
+    Of rows in blocks they may be told by a rule, `FloorLabels`.
+    """
 
     W: Floats
-    labels: Ints
+    labels: Ints | FloorLabels
 
 
 class CPM3C(MarginProblem):
@@ -70,9 +83,6 @@ class CPM3C(MarginProblem):
                          center=center, normalize=normalize, bias=bias)
         real(0, 1).check(type(self).__name__, "size_floor", size_floor)
         self.size_floor = float(size_floor)
-        if size_floor and isinstance(self.X, RowBlocks):
-            raise DataError("CPM3C: a size_floor moves samples between classes, for which all "
-                            "must be in memory, and these come in blocks; leave it out.")
 
     # ------------------------------------------------------------ points
 
@@ -93,7 +103,7 @@ class CPM3C(MarginProblem):
 
     def as_point(self, given: Any) -> Any:
         W, labels = self._parts(given)
-        return given if labels is None else MarginPoint(np.asarray(W), np.asarray(labels))
+        return given if labels is None else self.joined(np.asarray(W), labels)
 
     def weights(self, point: Any) -> Floats:
         """W of a point, which has labels beside it when there is a floor on sizes."""
@@ -107,7 +117,18 @@ class CPM3C(MarginProblem):
     def labels(self, point: Any) -> Ints:
         if not self.least:
             return super().labels(point)
+        parts = self.features.gathered(small_labels, self._rule(point), along=self._told(point))
+        return np.concatenate(parts).astype(np.int64)
+
+    def _rule(self, point: Any) -> FloorLabels | None:
+        """The rule that tells the labels beside W; None where they are given one by one."""
+        return floor_labels(self._parts(point)[1], self.n_clusters, self.features.d)
+
+    def _told(self, point: Any) -> OwnRows:
+        """What each row needs to know beside the rule: its number, and labels that are given."""
         self.weights(point)
+        if self._rule(point) is not None:
+            return OwnRows(range(self.n))
         y, k = self._parts(point)[1], self.n_clusters
         found = np.asarray([] if y is None else y)
         if found.shape != (self.n,) or found.dtype.kind not in "iu" or found.min() < 0 \
@@ -115,11 +136,14 @@ class CPM3C(MarginProblem):
             raise DataError(f"{type(self).__name__}: with a floor on sizes a point is (W, labels), "
                             f"one integer 0..{k - 1} for each of the {self.n} samples; got "
                             f"{shown(point)}.")
-        return found.astype(np.int64)  # a copy
+        return OwnRows(range(self.n), found)
 
-    def joined(self, W: Floats, labels: Ints) -> Any:
+    def joined(self, W: Floats, labels: Any) -> Any:
         """The point of these weights and, where there is a floor on sizes, labels."""
-        return MarginPoint(W, np.asarray(labels)) if self.least else W
+        if not self.least:
+            return W
+        rule = floor_labels(labels, self.n_clusters, self.features.d)
+        return MarginPoint(W, np.asarray(labels) if rule is None else rule)
 
     def from_labels(self, labels: Ints) -> Any:
         """Class means as scores, as long as the objective likes them best; with the labels."""
@@ -128,17 +152,18 @@ class CPM3C(MarginProblem):
     def objective(self, point: Any) -> float:
         W = self.weights(point)
         if self.least:
-            margin = self.margins_of(self.scores(point), self.labels(point))
-            risk = float(self.loss.value(margin).mean())
+            sums = self.features.total_of(label_loss, W, self._rule(point), self.loss,
+                                          along=self._told(point))
         else:
-            risk = float(self.features.total_of(loss_sum, W, self.loss)[0]) / self.n
-        return float(self.scale * (self.regulariser(W) + risk))
+            sums = self.features.total_of(loss_sum, W, self.loss)
+        return float(self.scale * (self.regulariser(W) + float(sums[0]) / self.n))
 
     def violation(self, point: Any) -> float:
         worst = super().violation(point)
         if self.least:
-            count = np.bincount(self.labels(point), minlength=self.n_clusters)
-            worst = max(worst, float(self.least - count.min()))
+            sizes = self.features.total_of(sizes_of, self._rule(point), self.n_clusters,
+                                           along=self._told(point))[0]
+            worst = max(worst, float(self.least - sizes.min()))
         return worst
 
     # ------------------------------------------------------------ in words
@@ -241,18 +266,25 @@ class CPM3C(MarginProblem):
         return None
 
     def _cuts(self, W: Floats, kind: str, start: Any) -> PairCuts:
+        if self.least:
+            return self._label_cuts(W, start)
         if isinstance(self.features, BlockFeatures):
             return BlockCuts(self.features, self.n_clusters, self.loss, W)
-        T = self.features.scores(W)
-        if self.least:
-            y = floored(T, self.least)
-            if start is not None and self._parts(start)[1] is not None:
-                given = self.labels(start)
-                if np.bincount(given, minlength=self.n_clusters).min() >= self.least:
-                    y = given
-            return LabelCuts(self.features, self.n_clusters, self.loss, y, self.least)
         cls = PaperCuts if kind == "paper" else PairCuts
-        return cls(self.features, self.n_clusters, self.loss, T.argmax(axis=1))
+        return cls(self.features, self.n_clusters, self.loss,
+                   self.features.scores(W).argmax(axis=1))
+
+    def _label_cuts(self, W: Floats, start: Any) -> PairCuts:
+        """Cuts whose anchor has the labels of a start, where these keep the floor."""
+        k, features = self.n_clusters, self.features
+        kept = start is not None and self._parts(start)[1] is not None \
+            and self.violation(start) <= 0.0
+        if isinstance(features, BlockFeatures):
+            y = floored_in_blocks(features, W, self.least) if not kept else \
+                self._rule(start) or self.labels(start)
+            return BlockLabelCuts(features, k, self.loss, y, self.least)
+        y = self.labels(start) if kept else floored(features.scores(W), self.least)
+        return LabelCuts(features, k, self.loss, y, self.least)
 
     @classmethod
     def examples(cls) -> list[Self]:

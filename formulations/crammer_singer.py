@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -13,11 +13,15 @@ from mmcopt.constraints import Balance
 from mmcopt.errors import DataError
 from mmcopt.formulations.margin_problem import MarginProblem
 from mmcopt.kernels import Gaussian, Kernel
+from mmcopt.kernels.block_features import BlockFeatures
+from mmcopt.kernels.features import Features
 from mmcopt.linalg import UNIT
 from mmcopt.margins import Hinge, Logistic, MarginLoss, SquaredHinge
-from mmcopt.margins.cut_models import LabelCuts, PairCuts
+from mmcopt.margins.block_floors import OwnRows, label_loss, labels_of
+from mmcopt.margins.block_label_cuts import BlockLabelCuts
+from mmcopt.margins.cut_models import LabelCuts, PairCuts, rivals_of
 from mmcopt.modeling import Statement
-from mmcopt.types import Floats, Ints, Labels, Samples
+from mmcopt.types import Floats, Ints, Labels, RowBlocks, Samples
 
 LARGEST = 1e100  # dual weight that is taken as it is
 
@@ -30,6 +34,7 @@ class GivenLabels(MarginProblem):
     """
 
     default_solver = "CuttingPlane"
+    takes_blocks = True
     _meaning = "t1 is the score of the given class, t2 that of the best other; convex"
 
     @classmethod
@@ -50,8 +55,18 @@ class GivenLabels(MarginProblem):
         return self.margins_of(T, self.y)
 
     def objective(self, point: Any) -> float:
-        W, T = self.weights(point), self.scores(point)
-        return float(self.scale * (self.regulariser(W) + self.loss.value(self._margin(T)).mean()))
+        W = self.weights(point)
+        if isinstance(self.X, RowBlocks):
+            risk = float(self.features.total_of(label_loss, W, None, self.loss,
+                                                along=self._own)[0]) / self.n
+        else:
+            risk = float(self.loss.value(self._margin(self.scores(point))).mean())
+        return float(self.scale * (self.regulariser(W) + risk))
+
+    @property
+    def _own(self) -> OwnRows:
+        """What each row needs to know: its label."""
+        return OwnRows(range(self.n), self.y)
 
     def statement(self) -> Statement:
         return Statement(f"{type(self).__name__}: {self.n} samples with given labels, "
@@ -65,12 +80,14 @@ class GivenLabels(MarginProblem):
             return self.cut_risk(bound=self._bound)
         if kind is Bounded:
             return Bounded(self._bound, trivial=0.0)
-        if kind is ConvexProgram:
+        if kind is ConvexProgram and not isinstance(self.X, RowBlocks):
             return ConvexProgram(self._program)
         return None
 
     def _cuts(self, W: Floats, kind: str, start: Any) -> PairCuts:
-        return LabelCuts(self.features, self.n_clusters, self.loss, self.y, None)
+        cuts = BlockLabelCuts if isinstance(self.features, BlockFeatures) else LabelCuts
+        made: PairCuts = cuts(self.features, self.n_clusters, self.loss, self.y, None)
+        return made
 
     def _allowed(self, s: Floats) -> Floats:
         """Weights (n, k) moved to where they are dual; `_total` are the sums that the loss sees."""
@@ -86,17 +103,23 @@ class GivenLabels(MarginProblem):
         out[self.y, np.arange(self.n)] += self._total(s)
         return out
 
+    def _weight_sums(self, duals: dict[str, Any]) -> WeightSums:
+        """What dual weights, moved to where they are allowed, add up to."""
+        phi, loss = self.features, self.loss
+        if isinstance(self.X, RowBlocks):
+            a, places = _cuts_of(duals, (self.n_clusters, phi.d))
+            return WeightSums(*phi.total_of(_weighed_by_cuts, a, places, loss, along=self._own))
+        s = self._allowed(_positive(duals["weights"], (self.n, self.n_clusters)))
+        s = _within(s, self._total(s), loss)
+        return WeightSums(*_summed(phi, self._coefficients(s), self._total(s), loss))
+
     def _bound(self, duals: dict[str, Any]) -> float:
         """The dual objective of any weights, moved to where they are allowed, less its rounding."""
         n, k, phi = self.n, self.n_clusters, self.features
-        s = self._allowed(_positive(duals["weights"], (n, k)))
-        if np.isfinite(self.loss.steepest):
-            s = s / np.maximum(self._total(s) / self.loss.steepest, 1.0)[:, None]
-        total = np.minimum(self._total(s), self.loss.steepest)
-        A = self._coefficients(s)
-        U = phi.sums(A) / n
+        sums = self._weight_sums(duals)
+        U = sums.rows / n
         # Rounding of each entry of U: relative to a sum of absolute values, by Cauchy and Schwarz.
-        off = np.outer(np.linalg.norm(A, axis=1), phi.lengths) / n
+        off = np.outer(np.sqrt(sums.squares), phi.lengths) / n
         price = 0.0
         if self.balance_rows is not None:
             m, rows = len(self.balance_rows), self.balance_rows
@@ -104,10 +127,9 @@ class GivenLabels(MarginProblem):
             U = U + ((eta[:m] - eta[m:]) @ rows).reshape(U.shape)
             off = off + ((eta[:m] + eta[m:]) @ np.abs(rows)).reshape(U.shape)
             price = float(self.balance or 0.0) * float(eta.sum())
-        gain = float(self.loss.conjugate(total).mean())
         square = self._square(np.abs(U) + 4 * (n + k + 8) * UNIT * off)
-        value = gain - price - square / (2.0 * self.beta)
-        size = float(np.abs(self.loss.conjugate(total)).mean()) + price + square / self.beta
+        value = sums.gain / n - price - square / (2.0 * self.beta)
+        size = sums.size / n + price + square / self.beta
         value = self.scale * (value - 8 * (n + phi.d) * UNIT * size)
         return float(value) if value == value else -np.inf
 
@@ -161,13 +183,59 @@ def _positive(values: Any, shape: tuple[int, ...]) -> Floats:
     return np.clip(found, 0.0, LARGEST)
 
 
+class WeightSums(NamedTuple):
+    """Sums over rows by dual weights: of rows, of squared weights, of what the loss gains."""
+
+    rows: Floats  # (k, d)
+    squares: Floats  # (k,)
+    gain: float
+    size: float  # of its absolute values
+
+
+def _within(s: Floats, total: Floats, loss: MarginLoss) -> Floats:
+    """Weights, so that those of no sample come to more than the slopes of the loss."""
+    if not np.isfinite(loss.steepest):
+        return s
+    return np.asarray(s / np.maximum(total / loss.steepest, 1.0)[:, None])
+
+
+def _summed(part: Features, A: Floats, total: Floats, loss: MarginLoss) -> tuple[Any, ...]:
+    """`WeightSums` of some rows with coefficients A (k, number of rows)."""
+    gain = loss.conjugate(np.minimum(total, loss.steepest))
+    return part.sums(A), (A * A).sum(axis=1), float(gain.sum()), float(np.abs(gain).sum())
+
+
+def _cuts_of(duals: dict[str, Any], shape: tuple[int, int]) -> tuple[Floats, Floats]:
+    """Weights that are told by the multipliers of cuts, and the W where these were made."""
+    places = np.asarray(duals["places"], dtype=np.float64)
+    if places.ndim != 3 or places.shape[1:] != shape or not np.isfinite(places).all():
+        raise ValueError(f"places must have shape (cuts, {shape[0]}, {shape[1]}) and be finite")
+    return _positive(duals["multipliers"], (len(places),)), places
+
+
+def _weighed_by_cuts(part: Features, own: OwnRows, a: Floats, places: Floats,
+                     loss: MarginLoss) -> tuple[Any, ...]:
+    """`WeightSums` of some rows, whose weights are made anew by cuts."""
+    k, y, rows = places.shape[1], labels_of(part, own, None), np.arange(part.n)
+    T = part.scores(places.reshape(-1, part.d))
+    s = np.zeros((part.n, k))
+    for j, weight in enumerate(a):
+        other, margin = rivals_of(T[:, j * k:(j + 1) * k], y)
+        s[rows, other] += weight * np.maximum(-loss.slope(margin), 0.0)
+    s = _within(s, s.sum(axis=1), loss)
+    A = -s.T
+    A[y, rows] += s.sum(axis=1)
+    return _summed(part, A, s.sum(axis=1), loss)
+
+
 class CrammerSinger(GivenLabels):
     """The multi-class machine of Crammer and Singer for given labels y, a convex problem.
 
     Minimise ``beta/2 sum_p |w_p|^2 + 1/n sum_i l(t_y - max_{q != y} t_q)``, t the scores of sample
     i, with the options of `CPM3C`. Any weights s_iq >= 0 of a sample against the other classes,
     with sum_q s_iq within the slopes of l, prove the bound ``1/n sum_i l*(sum_q s_iq) -
-    |sum_iq s_iq (e_y - e_q) x_i'|^2 / (2 beta n^2)``, l*(s) = min_m l(m) + s m.
+    |sum_iq s_iq (e_y - e_q) x_i'|^2 / (2 beta n^2)``, l*(s) = min_m l(m) + s m. Of rows in blocks
+    the weights are told by the multipliers of the cuts and the W where these were made.
     """
 
     paper = "Crammer and Singer 2001; the problem of Zhao et al., CPM3C, once labels are given"

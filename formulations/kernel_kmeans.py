@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mmcopt.capabilities import LabelRatio
-from mmcopt.capabilities.matrices import Dense, LowRank, Symmetric
+from mmcopt.capabilities.matrices import Dense, Symmetric
 from mmcopt.capabilities.tiled_factor import TiledFactor
 from mmcopt.checks import is_sparse
 from mmcopt.constraints import CannotLinkLike, KnownLike, MustLinkLike, Sizes, SizesLike
+from mmcopt.datasets.scratch import Scratch
 from mmcopt.errors import DataError
 from mmcopt.formulations.kernel_labels import KernelLabels
 from mmcopt.kernels import FittedKernel, Gaussian, Kernel, Linear
@@ -70,9 +71,6 @@ class KernelKMeans(KernelLabels):
                          must_link=must_link, cannot_link=cannot_link)
         self.sample_weight = None if sample_weight is None else \
             row_weights(sample_weight, self.n, type(self).__name__)
-        if self.sample_weight is not None and isinstance(self.X, RowBlocks):
-            raise DataError(f"{type(self).__name__}: rows in blocks have no sample_weight; leave "
-                            "it out, or condense the rows: mmcopt.condensing.micro_cells.")
         if self.sample_weight is not None and not self.sample_weight.min() > 0.0:
             raise DataError(f"{type(self).__name__}: sample_weight must be above 0, because a "
                             "cluster of samples without weight has no mean; leave out such "
@@ -92,7 +90,8 @@ class KernelKMeans(KernelLabels):
         None if they are not at hand.
         """
         if isinstance(self.X, RowBlocks):
-            return self._features()
+            Phi = self._features()
+            return Phi if self.sample_weight is None else Phi.moved(self._moved, 0.0, 1.0)
         return None if self.vectors is None else held(self.vectors, type(self).__name__)
 
     @cached
@@ -108,23 +107,32 @@ class KernelKMeans(KernelLabels):
             return None
         return np.asarray(Phi - self.volumes @ Phi / self.volumes.sum())
 
-    @property
+    @cached
     def _moved(self) -> Floats | float:
         """What was taken from the kernel's own features, so that the mean by weight is 0."""
         if self.sample_weight is None:
             return 0.0
-        return np.asarray(self.volumes @ self.fitted.features() / self.volumes.sum())
+        sums = self.fitted.stored().total_of(_weighted_sum, along=self.volumes)[0]
+        return np.asarray(sums / self.volumes.sum())
 
     @cached
     def W(self) -> Symmetric:
         """The matrix D K D of the samples: a factor when the kernel has few features."""
         w = self.volumes
-        if self.in_parts is not None and self.sample_weight is None and self.low_rank:
-            return TiledFactor(self.in_parts)
+        if self.in_parts is not None and self.low_rank:
+            return TiledFactor(self.in_parts if self.sample_weight is None
+                               else self._by_weight(self.in_parts))
         if self.vectors is None:
             return Dense(n=self.n, build=lambda: self.K * w[:, None] * w)
         Psi = self.vectors * w[:, None]
-        return LowRank(Psi) if self.low_rank else Dense(n=self.n, build=lambda: Psi @ Psi.T)
+        return Dense(n=self.n, build=lambda: Psi @ Psi.T)
+
+    def _by_weight(self, Phi: BlockFeatures) -> BlockFeatures:
+        """Features times the weights of their samples, in a file where they come in blocks."""
+        rows, owner = Phi.each(_weighted_rows, along=self.volumes), type(self).__name__
+        if not Phi.blocked:
+            return held(np.concatenate(list(rows)), owner)
+        return BlockFeatures.known(Scratch(rows, (self.n, Phi.d), owner), owner)
 
     def _constant(self) -> float:
         """The sum of the squared lengths."""
@@ -216,7 +224,8 @@ class KernelKMeans(KernelLabels):
     def scorer(self, point: Ints) -> Callable[[Samples], Floats]:
         if not isinstance(self.X, RowBlocks):
             return super().scorer(point)
-        return functools.partial(_nearness, self.fitted, self._middles(np.asarray(point)))
+        means = self._middles(np.asarray(point)) + self._moved
+        return functools.partial(_nearness, self.fitted, means)
 
     # ------------------------------------------------------------ words
 
@@ -282,6 +291,16 @@ def _nearness(fitted: FittedKernel, means: Floats, X: Samples) -> Floats:
 
 
 # ---------------------------------------------------------------- of some rows
+
+
+def _weighted_sum(part: Features, volumes: Floats) -> tuple[Any, ...]:
+    """The sum of the rows by weight."""
+    return (volumes @ part.X,)
+
+
+def _weighted_rows(part: Features, volumes: Floats) -> Floats:
+    """The rows times their weights."""
+    return np.asarray(part.X * volumes[:, None])
 
 
 def _spread(part: Features, volumes: Floats) -> tuple[Any, ...]:

@@ -125,6 +125,10 @@ class KernelLabels(Formulation):
                             "tells the samples apart; check for identical rows, or change the "
                             "kernel.")
 
+    def let_go(self) -> None:
+        if isinstance(self.X, RowBlocks) and "_over_labels" in self._cache:
+            self._cache["_over_labels"].let_go()
+
     def over_nodes(self, W: Symmetric) -> Symmetric:
         """A matrix of the samples as one of the nodes that must-links leave of them."""
         groups, m = self.rules.groups, self.rules.weights.size

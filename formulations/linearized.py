@@ -16,6 +16,7 @@ from mmcopt.types import Floats, Ints
 class _Linearized(GivenLabels):
     """Margins ``2 t_y - t1 - t2``, the concave part of t1 - t2 held at labels y."""
 
+    takes_blocks = False
     paper = "Zhao et al., CPM3C, eq. 18 to 20, with both leading classes kept"
     _meaning = "t1 - t2 is replaced by 2 t_y - t1 - t2, which is at most that; convex"
 

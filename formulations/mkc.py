@@ -42,9 +42,7 @@ class MKC(SeveralKernels, CPM3C):
         beta = self._take_kernels(kernels, C, p)
         super().__init__(X, n_clusters, beta=beta, loss=loss, balance=balance, center=center,
                          normalize=normalize, size_floor=size_floor)
-        if isinstance(self.X, RowBlocks):
-            for kernel in self.kernels:
-                kernel.require_blocks(type(self).__name__)
+        self._check_blocks()
 
     def _lighter(self) -> str:
         return f"a larger C than {self.C:g}"

@@ -33,6 +33,7 @@ class MultipleKernelMachine(SeveralKernels, GivenLabels):
         beta = self._take_kernels(kernels, C, p)
         super().__init__(X, n_clusters, beta=beta, loss=loss, balance=balance, kernel=None,
                          center=center, normalize=normalize, bias=0.0)
+        self._check_blocks()
         self._settle(y)
 
     def _square(self, U: Floats) -> float:

@@ -42,6 +42,12 @@ class SeveralKernels(MarginProblem):
         self.p = float(p)
         return 1.0 / self.C
 
+    def _check_blocks(self) -> None:
+        """Refuse kernels that need all rows at once, where these come in blocks."""
+        if isinstance(self.X, RowBlocks):
+            for kernel in self.kernels:
+                kernel.require_blocks(type(self).__name__)
+
     @cached
     def features(self) -> Any:
         """The features of all kernels side by side."""

@@ -99,9 +99,12 @@ class CuttingPlane(Solver):
 
     def prepare(self, f: Any) -> None:
         offer = f.offer(CutRisk)
-        cuts = offer.cuts(np.zeros((offer.k, offer.features.d)), "pair", None)
-        if cuts.compiled or offer.blocks:
-            _compile(cuts.precision, bool(offer.blocks))
+        if offer.blocks:
+            _compile(np.float64, True)
+        elif not offer.features.blocked:
+            cuts = offer.cuts(np.zeros((offer.k, offer.features.d)), "pair", None)
+            if cuts.compiled:
+                _compile(cuts.precision, False)
 
     def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
         offer = f.offer(CutRisk)

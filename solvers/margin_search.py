@@ -341,8 +341,10 @@ def machine_of(offer: CutRisk) -> Any:
     """The machine of a problem, or None where there is none."""
     from mmcopt.compiled.margin_search import Machine
 
-    cuts = offer.cuts(np.zeros((offer.k, offer.features.d)), "pair", None)
     rows, n = offer.features, offer.features.n
+    if rows.blocked:
+        return None
+    cuts = offer.cuts(np.zeros((offer.k, rows.d)), "pair", None)
     gram = 3 * rows.d > 2 * n
     if type(cuts) not in (PairCuts, LabelCuts) or type(cuts.loss) is not Hinge \
             or offer.balance is not None or rows.sparse or (gram and n > LARGEST):

@@ -135,6 +135,17 @@ def test_features_are_made_and_rows_predicted_on_the_cluster(client, rows, famil
         assert (b.predict(spread) == a.predict(held)).all()
 
 
+def test_a_floor_on_sizes_and_given_labels_need_no_rows_here(client, rows):
+    held, spread = (problem.replace(size_floor=0.98) for problem in rows)
+    with client.as_current():
+        a, b = (mm.solve(f, CuttingPlane(), seed=1, max_iter=3) for f in (held, spread))
+        assert (a.labels == b.labels).all() and b.feasible
+        assert len(b.point.labels.short) and b.verify()
+        machines = [mm.solve(f.restrict(a.labels), seed=0, max_iter=2) for f in (held, spread)]
+        assert machines[1].objective == pytest.approx(machines[0].objective, rel=1e-9)
+        assert machines[1].lower_bound == pytest.approx(machines[0].lower_bound, rel=1e-6)
+
+
 @pytest.mark.slow
 def test_a_scheduler_that_goes_leaves_the_best_so_far(rows):
     with made() as cluster, distributed.Client(cluster, set_as_default=False) as client:

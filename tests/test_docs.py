@@ -7,6 +7,7 @@ import pathlib
 import re
 import warnings
 
+import numpy as np
 import pytest
 
 from mmcopt import registry
@@ -50,6 +51,29 @@ def test_tests_that_are_named_exist(name):
 def test_files_that_are_named_exist(name):
     for path in re.findall(r"\b((?:tests|examples)/[\w/]+\.(?:py|md))\b", TEXTS[name]):
         assert (ROOT / path).exists()
+
+
+def script(name):
+    """A script of the documentation as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+def test_tables_of_scaling_are_those_of_the_figures_kept():
+    figures, page = script("scaling_figures"), TEXTS["scaling.md"]
+    for name, table in (("measured", figures.cost_table()), ("network", figures.network_table())):
+        shown = page.split(f"<!-- {name} -->\n")[1].split("\n<!-- end")[0]
+        assert shown == table
+    for found in figures.measured().values():
+        assert (np.diff(found["n"]) > 0).all() and all((found[c] > 0).all() for c in found)
+
+
+def test_scaling_is_drawn(tmp_path):
+    pytest.importorskip("matplotlib").use("Agg")
+    script("scaling_figures").draw(tmp_path / "scaling.png")
+    assert (tmp_path / "scaling.png").stat().st_size > 20_000
 
 
 def printed_tables(paper):

@@ -41,6 +41,7 @@ def verify(result: Result) -> Report:
         return Report((Check("point", False, "it holds something else than real numbers"),))
     try:
         with np.errstate(all="ignore"):
+            result.formulation.let_go()  # so that there is room for what is made anew
             fresh = type(result.formulation)(**result.formulation.params())
             doubt = float(fresh.uncertainty(result.point))
             _point(result, fresh, doubt, checks)

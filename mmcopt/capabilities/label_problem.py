@@ -102,6 +102,10 @@ class LabelProblem(Capability):
             self._memo["const"] = self.const() if callable(self.const) else float(self.const)
         return float(self._memo["const"])
 
+    def let_go(self) -> None:
+        """Forget copies of rows that lie in a file; the next search reads them again."""
+        self.matrix.let_go()
+
     @property
     def trivial_bound(self) -> float | None:
         """A lower bound that needs no computation, or None."""

@@ -93,6 +93,10 @@ class LabelRatio(LabelProblem):
             self._memo["means"] = X, np.einsum("ij,ij->i", X, X)
         return self._memo["means"]
 
+    def let_go(self) -> None:
+        super().let_go()
+        self._memo.pop("means", None)
+
     @property
     def distances(self) -> Floats:
         """Squared distances of all nodes from one another: for few nodes."""

@@ -103,6 +103,10 @@ class Symmetric(ABC):
         Z[np.arange(self.n), c] = 1.0
         return np.asarray((Z * (self @ Z)).sum(axis=0))
 
+    def let_go(self) -> None:
+        """Forget copies of what lies in a file, where something does."""
+        return
+
     def total(self) -> float:
         """1'W1."""
         return self.association(np.ones((self.n, 1)))

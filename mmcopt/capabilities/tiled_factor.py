@@ -59,6 +59,12 @@ class TiledFactor(LowRank):
             start += len(part)
         return out
 
+    def let_go(self) -> None:
+        if self.features.blocked:
+            self._Psi.clear()
+            self._files.clear()
+            give_back()
+
     def rows_over(self, volumes: Floats) -> Floats:
         X = self._copy(np.dtype(np.float64))
         return X if (volumes == 1.0).all() else X / volumes[:, None]

@@ -311,7 +311,7 @@ def _solve_parser(commands: Any) -> None:
     run.add_argument("--init", metavar="NAME", help="random, kmeans, spectral or sdp (default: "
                      "random; kmeans for margins of three clusters and more)")
     _time_limit_option(run, "of the search, all starts together; --certify comes on top")
-    run.add_argument("--jobs", type=int, metavar="N", help="restarts at once")
+    run.add_argument("--jobs", type=int, metavar="N", help="restarts at once, -1: all cores")
     _executor_option(run, "restarts, and nodes of branch and bound,")
     _checkpoint_option(run, "search and the climb of --certify")
     out = p.add_argument_group("output")
@@ -336,7 +336,7 @@ def _compare_parser(commands: Any) -> None:
     clock.add_argument("--budget", type=_seconds, metavar="SECONDS",
                        help="in place of it: restart every solver until each run has had as much, "
                        "and take its best; also prints who won against whom")
-    run.add_argument("--jobs", type=int, metavar="N", help="runs at once")
+    run.add_argument("--jobs", type=int, metavar="N", help="runs at once, -1: all cores")
     _executor_option(run, "runs")
     _checkpoint_option(run, "comparison")
     out = p.add_argument_group("output")

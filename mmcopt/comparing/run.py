@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from mmcopt.capabilities import LabelQuadratic
-from mmcopt.checks import integer, known_keywords, optional, real
+from mmcopt.checks import JOBS, integer, known_keywords, optional, real
 from mmcopt.comparing.asked import Rival, named_problems, named_solvers, seeds_of, truth_of
 from mmcopt.comparing.baselines import Baseline
 from mmcopt.comparing.table import Comparison, Plan, Row
@@ -269,7 +269,8 @@ def compare(problems: Any, solvers: Any, *, seeds: int | Sequence[Any],
     y : labels, or dict of problem name -> labels
         Known classes, for the adjusted Rand index.
     n_jobs : int
-        Runs at once, with one BLAS thread each; in threads where no ``executor`` is named.
+        Runs at once, with one BLAS thread each, -1 for as many as there are cores; in threads where
+        no ``executor`` is named.
     executor : None, "threads", "processes", Executor or Client
         Where the runs are done, as in `mmcopt.solve`: the table is the same but for its seconds.
     progress : bool or Watch
@@ -332,7 +333,7 @@ def extend(table: Comparison, solvers: Any, seeds: Any, problems: Any, y: Any, *
 
 def _opened(n_jobs: int | None, executor: Any, checkpoint: Path | None) -> Checkpoint | None:
     """Check where runs are to be done, and open the file that they are written to."""
-    optional(integer(1)).check("compare", "n_jobs", n_jobs)
+    JOBS.check("compare", "n_jobs", n_jobs)
     check_executor("compare", executor)
     if checkpoint is None:
         return None

@@ -12,13 +12,12 @@ import numpy as np
 
 from mmcopt.compiled.loops import INNER, compiled
 from mmcopt.linalg import UNIT
-from mmcopt.tolerances import RISE
+from mmcopt.tolerances import RISE, WORSE
 
 F = Any
 RIDGE = 1e-12  # of the largest diagonal: damps steps along directions in which cuts depend
 EXACT = 1e-12  # slope below which a master is solved, of the largest b of a cut
 REVIVED, LEAST_WEIGHT = 0.05, 1e-14  # at p = 1: share of equal weights at the start, and a floor
-WORSE = 1e-12  # rise of the cuts at which labels that keep a floor are not taken
 PAIR, LABEL = 0, 1  # a cut between the two leading classes, or between the own and the best other
 FEW_CLASSES = 8  # classes up to which one pass over the rows is faster than a product of matrices
 loop = compiled(error_model="numpy")

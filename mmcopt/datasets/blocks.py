@@ -25,15 +25,18 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.lib import format as npy
 
-from mmcopt.checks import integer, is_dask, is_sparse, optional, require_memory
+from mmcopt.checks import Rule, integer, is_dask, is_sparse, optional, require_memory
 from mmcopt.datasets.archives import BROKEN
+from mmcopt.datasets.parquet import WAY_OUT, parquet_pieces
 from mmcopt.datasets.text import (
     CLASSES,
     IDS,
+    Column,
     Opening,
     Seen,
     check_width,
     class_column,
+    find_column,
     left_out,
     number_of,
     opening,
@@ -49,18 +52,22 @@ KEPT = 2  # blocks of that length for which a thread keeps room
 TASKS = 4  # of a pass, for each thread of a cluster
 STRIPS = 1024  # rows that kernels work on at a time
 ENDINGS = (".npy", ".csv", ".tsv", ".libsvm", ".svm", ".parquet")
-WAY_OUT = "save rows as .npy: numpy.save(path, X)"
+COLUMNS = Rule("a list of at least one heading or number from 1", lambda v: isinstance(
+    v, Sequence) and not isinstance(v, str) and len(v) > 0 and all(
+        isinstance(c, str | int) and not isinstance(c, bool) for c in v))
 
 
-def blocks(path: Path, *, chunk: int | None = None) -> RowBlocks:
+def blocks(path: Path, *, chunk: int | None = None,
+           columns: Sequence[Column] | None = None) -> RowBlocks:
     """Rows of a file or folder, to be read in blocks of ``chunk`` rows, or of about 16 MB each.
 
     Taken are .npy, .csv and .tsv with or without headings, .libsvm, .parquet (with pyarrow), and
     folders of .npy or .parquet files, which follow one another by name. Text is looked through once
     to find where blocks begin. Blocks of Parquet are its groups of rows, whatever ``chunk`` is.
 
-    Left out are classes, and columns that name the rows: those that `load` would not take for
-    features either.
+    ``columns`` names the features, by heading or by number from 1. Without it all columns are
+    features, but for those of text and Parquet that are none to `load` either, of which a warning
+    says so: the classes, and what names the rows.
 
     >>> import tempfile, pathlib, numpy as np
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -71,6 +78,7 @@ def blocks(path: Path, *, chunk: int | None = None) -> RowBlocks:
     (<10 x 2 in blocks: 3>, [(4, 2), (4, 2), (2, 2)])
     """
     optional(integer(1)).check("blocks", "chunk", chunk)
+    optional(COLUMNS).check("blocks", "columns", columns)
     path = pathlib.Path(path).expanduser().absolute()  # the folder may change before rows are read
     files, dropped = [path], list[str]()
     if path.is_dir():
@@ -78,9 +86,9 @@ def blocks(path: Path, *, chunk: int | None = None) -> RowBlocks:
         if len({p.suffix for p in files}) != 1:
             raise DataError(f"{path}: the folder must hold .npy files or .parquet files; it holds "
                             f"{'both' if files else 'none'}.")
-    pieces = [piece for file in files for piece in _pieces(file, chunk, dropped)]
+    pieces = _pieces(files, chunk, columns, dropped)
     for words in dropped:
-        warnings.warn(f"{path}: {words}; another heading keeps it.", MMCWarning, stacklevel=2)
+        warnings.warn(f"{path}: {words}; columns= keeps it.", MMCWarning, stacklevel=2)
     widths = {piece.columns for piece in pieces}
     if len(widths) > 1:
         raise DataError(f"{path}: the files have {' and '.join(map(str, sorted(widths)))} columns.")
@@ -227,23 +235,25 @@ class SparsePiece:
 
 
 @dataclass(frozen=True)
-class ParquetPiece:
-    """A group of rows of a Parquet file; ``names`` are the columns that are features."""
+class PartPiece:
+    """Some columns of another piece."""
 
-    path: str
-    group: int
-    rows: int
-    names: tuple[str, ...]
+    whole: Piece
+    keep: tuple[int, ...]
+
+    @property
+    def rows(self) -> int:
+        """How many."""
+        return self.whole.rows
 
     @property
     def columns(self) -> int:
         """How many are kept."""
-        return len(self.names)
+        return len(self.keep)
 
     def read(self) -> Any:
         """The rows."""
-        table = _parquet().ParquetFile(self.path).read_row_group(self.group, list(self.names))
-        return np.column_stack([np.asarray(c, dtype=np.float64) for c in table.columns])
+        return self.whole.read()[:, list(self.keep)]
 
 
 def _bytes(piece: TextPiece | SparsePiece) -> io.BytesIO:
@@ -258,21 +268,35 @@ def _bytes(piece: TextPiece | SparsePiece) -> io.BytesIO:
     return io.BytesIO(found)
 
 
-def _pieces(path: pathlib.Path, chunk: int | None, dropped: list[str]) -> Sequence[Piece]:
-    """The pieces of a file; what is said of columns that are left out is added to ``dropped``."""
-    if not path.is_file():
-        raise DataError(f"{path}: there is no such file.")
+def _pieces(files: Sequence[pathlib.Path], chunk: int | None, columns: Sequence[Column] | None,
+            dropped: list[str]) -> list[Piece]:
+    """The pieces of files; what is said of columns that are left out is added to ``dropped``."""
+    missing = next((path for path in files if not path.is_file()), None)
+    if missing is not None:
+        raise DataError(f"{missing}: there is no such file.")
+    kinds = {path.suffix.casefold() for path in files}
+    if kinds == {".parquet"}:
+        return list(parquet_pieces(files, columns, dropped))
+    return [piece for path in files for piece in _of_file(path, chunk, columns, dropped)]
+
+
+def _of_file(path: pathlib.Path, chunk: int | None, columns: Sequence[Column] | None,
+             dropped: list[str]) -> Sequence[Piece]:
+    """The pieces of a file that is not of Parquet."""
     kind = path.suffix.casefold()
-    if kind == ".npy":
-        return _of_npy(path, chunk)
     if kind in (".csv", ".tsv"):
-        return _of_text(path, chunk, dropped)
-    if kind in (".libsvm", ".svm"):
-        return _of_libsvm(path, chunk)
-    if kind == ".parquet":
-        return _of_parquet(path)
-    raise DataError(f"{path}: blocks are read from {', '.join(ENDINGS)} and folders of them; "
-                    f"{WAY_OUT}.")
+        return _of_text(path, chunk, columns, dropped)
+    if kind == ".npy":
+        whole: Sequence[Piece] = _of_npy(path, chunk)
+    elif kind in (".libsvm", ".svm"):
+        whole = _of_libsvm(path, chunk)
+    else:
+        raise DataError(f"{path}: blocks are read from {', '.join(ENDINGS)} and folders of them; "
+                        f"{WAY_OUT}.")
+    if columns is None or not whole:
+        return whole
+    keep = tuple(find_column(path, wanted, "columns", [], whole[0].columns) for wanted in columns)
+    return [PartPiece(piece, keep) for piece in whole]
 
 
 def _of_npy(path: pathlib.Path, chunk: int | None) -> list[RawPiece]:
@@ -333,24 +357,36 @@ def _decoded(path: pathlib.Path, file: Any) -> Iterator[str]:
                             f"UTF-8, or {WAY_OUT}.") from e
 
 
-def _of_text(path: pathlib.Path, chunk: int | None, dropped: list[str]) -> list[TextPiece]:
+def _of_text(path: pathlib.Path, chunk: int | None, columns: Sequence[Column] | None,
+             dropped: list[str]) -> list[TextPiece]:
     """The pieces, after one look at all cells: their number, and those that columns hang on."""
     try:
         with open(path, "rb") as file:
             begin = opening(path, _decoded(path, file))
         seen = {j: Seen(begin.comma) for j, heading in enumerate(begin.headings)
-                if heading.casefold() in (*CLASSES, *IDS)}
+                if columns is None and heading.casefold() in (*CLASSES, *IDS)}
         places = list(_places(path, begin, seen, chunk or _rows_of(begin.width)))
     except csv.Error as e:
         raise DataError(f"{path}: not a table in text ({e}).") from e
-    at = class_column(begin.headings, seen.__getitem__)
-    names = row_names(begin.headings, at, seen.__getitem__)
-    if names and places:
-        dropped.append(left_out([repr(begin.headings[j]) for j in names]))
-    keep = tuple(j + begin.first for j in range(begin.width - begin.first)
-                 if j != at and j not in names)
+    width = begin.width - begin.first
+    if columns is None:
+        chosen = _features(begin, seen, dropped if places else [])
+    else:
+        chosen = [find_column(path, wanted, "columns", begin.headings, width)
+                  for wanted in columns]
+    keep = tuple(j + begin.first for j in chosen)
     return [TextPiece(str(path), start, stop, rows, begin.delimiter, keep, line)
             for start, stop, rows, line in places]
+
+
+def _features(begin: Opening, seen: dict[int, Seen], dropped: list[str]) -> list[int]:
+    """The columns of a table that neither hold the classes nor name the rows."""
+    headings = begin.headings
+    at = class_column(headings, seen.__getitem__)
+    names = row_names(headings, at, seen.__getitem__)
+    dropped += left_out(None if at is None else repr(headings[at]),
+                        [repr(headings[j]) for j in names])
+    return [j for j in range(begin.width - begin.first) if j != at and j not in names]
 
 
 def _places(path: pathlib.Path, begin: Opening, seen: dict[int, Seen],
@@ -412,22 +448,6 @@ def _wrong_line(path: pathlib.Path, start: int) -> str:
                 return f"line {number} is {line[:60].decode(errors='replace').strip()!r}"
             number += 1
     return f"the lines from byte {start} on"
-
-
-def _parquet() -> Any:
-    try:
-        import pyarrow.parquet as parquet
-    except ImportError as e:
-        raise BackendError("Parquet files need pyarrow; pip install pyarrow, or "
-                           f"{WAY_OUT}.") from e
-    return parquet
-
-
-def _of_parquet(path: pathlib.Path) -> list[ParquetPiece]:
-    file = _parquet().ParquetFile(path)
-    names = tuple(name for name in file.schema_arrow.names if name.casefold() not in CLASSES)
-    return [ParquetPiece(str(path), g, file.metadata.row_group(g).num_rows, names)
-            for g in range(file.num_row_groups)]
 
 
 # ---------------------------------------------------------------- where rows are

@@ -14,7 +14,7 @@ import pathlib
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -73,23 +73,51 @@ class Seen:
         return len(np.unique(np.asarray(self.hashes))) == len(self.hashes)
 
 
-def class_column(headings: Sequence[str], seen: Callable[[int], Seen]) -> int | None:
+class Judged(Protocol):
+    """What is known of the cells of a column: `Seen`, or like it."""
+
+    @property
+    def classes(self) -> bool:
+        """Whether it may hold classes."""
+        ...
+
+    @property
+    def distinct(self) -> bool:
+        """Whether no two cells are the same."""
+        ...
+
+
+def class_column(headings: Sequence[str], seen: Callable[[int], Judged]) -> int | None:
     """The first column that is called so and may hold classes."""
     folded = [heading.casefold() for heading in headings]
     named = [folded.index(name) for name in CLASSES if name in folded]
     return next((j for j in named if len(folded) > 1 and seen(j).classes), None)
 
 
-def row_names(headings: Sequence[str], at: int | None, seen: Callable[[int], Seen]) -> list[int]:
+def row_names(headings: Sequence[str], at: int | None,
+              seen: Callable[[int], Judged]) -> list[int]:
     """The columns beside the classes that name the rows."""
     return [j for j, heading in enumerate(headings)
             if j != at and heading.casefold() in IDS and seen(j).distinct]
 
 
-def left_out(names: Sequence[str]) -> str:
-    """The sentence on columns that name the rows."""
-    listed = ", ".join(names)
-    return listed and f"column {listed} names the rows and is left out"
+def left_out(classes: str | None, names: Sequence[str]) -> list[str]:
+    """The sentences on a column of classes, and on columns that name the rows."""
+    found = [] if classes is None else [f"column {classes} holds the classes and is left out"]
+    return found + [f"column {', '.join(names)} names the rows and is left out"] * bool(names)
+
+
+def find_column(path: pathlib.Path, wanted: Column, option: str, headings: Sequence[str],
+                width: int) -> int:
+    """The place of a column that was asked for, by its heading or its number from 1."""
+    folded = [heading.casefold() for heading in headings]
+    if str(wanted).casefold() in folded:
+        return folded.index(str(wanted).casefold())
+    if str(wanted).isdigit() and 1 <= int(wanted) <= width:
+        return int(wanted) - 1
+    known = f"its headings are {', '.join(headings)}" if headings else "it has no headings"
+    raise DataError(f"{path}: {option}={wanted!r} is no heading, and no number from 1 to {width}; "
+                    f"{known}.")
 
 
 def opening(path: pathlib.Path, lines: Iterable[str]) -> Opening:
@@ -154,15 +182,7 @@ class _Cells:
 
     def find(self, wanted: Column, option: str) -> int:
         """The place of a column that was asked for."""
-        folded = [h.casefold() for h in self.headings]
-        if str(wanted).casefold() in folded:
-            return folded.index(str(wanted).casefold())
-        if str(wanted).isdigit() and 1 <= int(wanted) <= len(self.columns):
-            return int(wanted) - 1
-        known = f"; its headings are {', '.join(self.headings)}" if self.headings else \
-            "; it has no headings"
-        raise DataError(f"{self.path}: {option}={wanted!r} is no heading, and no number from 1 to "
-                        f"{len(self.columns)}{known}.")
+        return find_column(self.path, wanted, option, self.headings, len(self.columns))
 
     def numbers(self, j: int) -> list[float | None]:
         """A column read as numbers: NaN where it is missing, None where it is text."""
@@ -191,7 +211,8 @@ def read_text(path: pathlib.Path, labels: Chosen = None,
     for out, j in enumerate(features):
         X[:, out] = _feature(cells, j)
     return Table(X, y, classes, "" if at is None else f"the classes are those of column "
-                 f"{cells.name(at)}", left_out([cells.name(j) for j in named]))
+                 f"{cells.name(at)}",
+                 "".join(left_out(None, [cells.name(j) for j in named])))
 
 
 def _read(path: pathlib.Path) -> _Cells:

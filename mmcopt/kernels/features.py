@@ -110,6 +110,16 @@ class Features:
             return T
         return np.asarray(self.X @ (self.scale * W.T) - W @ self.shift)
 
+    def row_scores(self, W: Floats) -> Floats:
+        """`scores`, those of a row the same to the last bit whichever rows stand beside it."""
+        if self.sparse:
+            return self.scores(W)
+        from mmcopt.compiled.row_labels import row_scores
+
+        T = np.empty((self.n, len(W)))
+        row_scores(np.ascontiguousarray(self.X), np.ascontiguousarray(W), T)
+        return T
+
     def sums(self, A: Floats, rows: Any = slice(None)) -> Floats:
         """Sums of rows with the weights A (m, number of rows): (m, d)."""
         X = self.X[rows]
@@ -208,6 +218,10 @@ class StackedFeatures(Features):
 
     def scores(self, W: Floats) -> Floats:
         return np.asarray(sum(part.scores(W[:, block])
+                              for part, block in zip(self.parts, self.blocks, strict=True)))
+
+    def row_scores(self, W: Floats) -> Floats:
+        return np.asarray(sum(part.row_scores(W[:, block])
                               for part, block in zip(self.parts, self.blocks, strict=True)))
 
     def sums(self, A: Floats, rows: Any = slice(None)) -> Floats:

@@ -19,6 +19,7 @@ import numpy as np
 
 from mmcopt.kernels.features import Features
 from mmcopt.margins.losses import Hinge, MarginLoss
+from mmcopt.tolerances import WORSE
 from mmcopt.types import Floats, Ints
 
 ROOM = 16  # cuts for which there is room at first
@@ -32,6 +33,15 @@ def top_two(T: Floats) -> tuple[Ints, Ints, Floats]:
     first, second, margin = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n)
     leaders(np.ascontiguousarray(T, dtype=np.float64), first, second, margin)
     return first, second, margin
+
+
+def rivals_of(T: Floats, y: Ints) -> tuple[Ints, Floats]:
+    """The best other class than y of each row of scores, and how far that of y is above it."""
+    from mmcopt.compiled.cutting_planes import rivals
+
+    other, margin = np.empty(len(T), np.int64), np.empty(len(T))
+    rivals(np.ascontiguousarray(T), y, other, margin)
+    return other, margin
 
 
 def floored(T: Floats, least: int) -> Ints:
@@ -240,22 +250,14 @@ class LabelCuts(PairCuts):
     def _least(self) -> int:
         return self.least or 0
 
-    def _margins(self, T: Floats, y: Ints) -> tuple[Ints, Floats]:
-        """The best other class of each sample, and how far its own is above it."""
-        from mmcopt.compiled.cutting_planes import rivals
-
-        other, margin = np.empty(len(T), np.int64), np.empty(len(T))
-        rivals(np.ascontiguousarray(T), y, other, margin)
-        return other, margin
-
     def risk(self, T: Floats) -> float:
-        return float(self.loss.value(self._margins(T, self.top)[1]).mean())
+        return float(self.loss.value(rivals_of(T, self.top)[1]).mean())
 
     def held_risk(self, T: Floats) -> float:
         return self.risk(T)
 
     def add(self, T: Floats, held: bool = False) -> None:
-        other, margin = self._margins(T, self.top)
+        other, margin = rivals_of(T, self.top)
         weight = -self.loss.slope(margin)
         self._append(float((self.loss.value(margin) + weight * margin).mean()),
                      self._linear(self.top, other, weight), weight)
@@ -281,7 +283,7 @@ class LabelCuts(PairCuts):
         self._relinearise(changed, old[changed], top[changed])
         self.top = top
         now = (self.value(W), self.risk(T))
-        if now[0] > before[0] + 1e-12 or (not len(self) and now[1] > before[1]):
+        if now[0] > before[0] + WORSE or (not len(self) and now[1] > before[1]):
             self.top, self._G[:len(self)] = old, G  # the repair is greedy: these labels cost more
             return 0
         return len(changed)

@@ -294,6 +294,10 @@ class Formulation(ABC):
         """What counts as an objective of 0: a share of `magnitude`."""
         return self.negligible * self.magnitude if self.negligible else 0.0
 
+    def let_go(self) -> None:
+        """Forget what is as long as rows in blocks, and can be read again."""
+        return
+
     # ------------------------------------------------------------ convex relaxations
 
     def relaxations(self) -> Any:

@@ -24,6 +24,9 @@ def run(paper: str, *, table: int | None = None, quick: bool = False, out: Any =
         show: Say | bool | None = None, checkpoint: Path | None = None) -> Reproduction:
     """Run the protocol of a paper and return its tables beside ours.
 
+    Runs are done one after another: seconds are among the figures, and runs side by side would
+    take more of them.
+
     Parameters
     ----------
     paper : str

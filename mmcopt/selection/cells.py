@@ -10,7 +10,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from mmcopt.checks import integer, known_keywords, optional
+from mmcopt.checks import JOBS, known_keywords
 from mmcopt.comparing.files import save_table
 from mmcopt.errors import ParameterError
 from mmcopt.metrics import adjusted_rand_index
@@ -133,7 +133,8 @@ def grid(X: Samples, n_clusters: int, *, widths: Sequence[float] = (0.3, 0.5, 1.
 
     Options are those of `path`, which `mmcopt.solve` shares, and of the formulation, such as
     ``sizes``. ``executor`` is where the widths are solved, as in `mmcopt.solve`, ``n_jobs`` of them
-    at once. The time is that of all cells. Ctrl-C ends it with the widths that were begun.
+    at once, -1 for as many as there are cores. The time is that of all cells. Ctrl-C ends it with
+    the widths that were begun.
 
     >>> import mmcopt as mm
     >>> X, y = mm.datasets.load("blobs:n=60,k=3,seed=1")
@@ -147,7 +148,7 @@ def grid(X: Samples, n_clusters: int, *, widths: Sequence[float] = (0.3, 0.5, 1.
         raise ParameterError("grid: kernel and lam are what it varies, by widths= and lams=; for "
                              "another kernel follow path(problem, lams).")
     budget_of("grid", members, time_limit)
-    optional(integer(1)).check("grid", "n_jobs", n_jobs)
+    JOBS.check("grid", "n_jobs", n_jobs)
     check_executor("grid", executor)
     solving = {name: options.pop(name) for name in SOLVING if name in options}
     columns = Columns(X, n_clusters, tuple(map(float, lams)), members, seed, options, solving,

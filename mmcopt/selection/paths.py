@@ -12,17 +12,18 @@ import numpy as np
 
 from mmcopt.bounds.certificates import evaluate
 from mmcopt.capabilities import LabelQuadratic
-from mmcopt.checks import integer, known_keywords, listed, optional, real
+from mmcopt.checks import JOBS, integer, known_keywords, listed, optional, real
 from mmcopt.compiled.compiling import clock
 from mmcopt.errors import DataError, MMCWarning, ParameterError
 from mmcopt.modeling.result import Result, Status
 from mmcopt.registry import solver
 from mmcopt.selection.labels import some
 from mmcopt.solving import Budget, cut_short, repr_solver, run, solve
+from mmcopt.solving.executors import check_executor
 
 LAMS = tuple(10.0**e for e in (-2.5, -2, -1.5, -1, -0.5, 0, 0.5))
 MEMBERS = 6  # partitions that follow a path
-SOLVING = ("solver", "restarts", "n_jobs", "max_iter", "gap_tol", "callback", "bound")
+SOLVING = ("solver", "restarts", "n_jobs", "executor", "max_iter", "gap_tol", "callback", "bound")
 
 
 @known_keywords
@@ -35,9 +36,11 @@ def path(problem: Any, lams: Sequence[float] = LAMS, *, members: int = MEMBERS,
     and after Ctrl-C, what is left begins where the path had come to, and goes no further; after
     Ctrl-C its status says so.
 
-    With any of the options of `mmcopt.solve` (solver, restarts, n_jobs, max_iter, gap_tol,
-    callback, bound) each cell is then solved so, from what has followed the path to it; the time
-    left is shared out among the cells to come.
+    With any of the options of `mmcopt.solve` (solver, restarts, n_jobs, executor, max_iter,
+    gap_tol, callback, bound) each cell is then solved so, from what has followed the path to it;
+    the time left is shared out among the cells to come. ``executor`` is where the restarts of a
+    cell run: the cells themselves follow one another, as each begins with what the last one found;
+    `grid` has paths side by side.
     """
     if not hasattr(problem, "path"):
         raise DataError(f"{type(problem).__name__} has no path of problems to follow; "
@@ -47,6 +50,8 @@ def path(problem: Any, lams: Sequence[float] = LAMS, *, members: int = MEMBERS,
     if odd:
         raise ParameterError(f"path: no option {odd[0]!r}; beside lams, members, seed and "
                              f"time_limit it takes {listed(SOLVING)}, as mmcopt.solve does.")
+    JOBS.check("path", "n_jobs", options.get("n_jobs"))
+    check_executor("path", options.get("executor"))
     return followed(problem, lams, members, seed, budget_of("path", members, time_limit), options)
 
 

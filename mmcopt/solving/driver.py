@@ -63,7 +63,8 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
         Same seed, same bytes, for any ``n_jobs`` and ``executor``, when no time limit cuts in; up
         to 1500 samples also for any number of BLAS threads, since one is used there.
     n_jobs : int
-        Restarts that run at once; in threads where no ``executor`` is named.
+        Restarts that run at once, -1 for as many as there are cores; in threads where no
+        ``executor`` is named.
     max_iter : int
         Steps of each restart.
     time_limit : float

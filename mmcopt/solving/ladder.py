@@ -172,9 +172,9 @@ def tighten(result: Result, *, time_limit: float | None = None, improve: bool = 
     on until the gap is 1e-4. Better labels found on the way become ``incumbent``; with ``improve``
     they are adopted, and the message says so. ``progress`` shows a line a level, or is called with
     each `Rung`. Ctrl-C ends the climb with the best so far. ``executor`` is where nodes of branch
-    and bound are worked on, as in `mmcopt.solve`. ``checkpoint`` names a file to which
-    the climb is written about once a second (it may be that of `mmcopt.solve`): the same call goes
-    on where a killed one was, and time counts on.
+    and bound are worked on, as in `mmcopt.solve`; every other level is one piece of work, done
+    here. ``checkpoint`` names a file to which the climb is written about once a second (it may be
+    that of `mmcopt.solve`): the same call goes on where a killed one was, and time counts on.
     """
     optional(real(0)).check("certify", "time_limit", time_limit)
     flag().check("certify", "improve", improve)

@@ -8,17 +8,18 @@ from memory import growth, measured
 from scipy.sparse import csr_array
 
 import mmcopt as mm
+from mmcopt.capabilities import Bounded
 from mmcopt.datasets import blocks
 from mmcopt.errors import DataError, IncompatibleError, MMCError
-from mmcopt.formulations import CPM3C, MKC
+from mmcopt.formulations import CPM3C, MKC, CrammerSinger, MultipleKernelMachine
 from mmcopt.kernels import Cosine, Gaussian, Linear
 from mmcopt.kernels import block_features as made_of
 from mmcopt.kernels.features import Features
-from mmcopt.margins import Hinge, Logistic, SquaredHinge
+from mmcopt.margins import Hinge, Logistic, SquaredHinge, block_floors
 from mmcopt.margins.block_cuts import BlockCuts, BlockScores
-from mmcopt.margins.cut_models import PairCuts
+from mmcopt.margins.cut_models import PairCuts, floored
 from mmcopt.modeling.result import Status
-from mmcopt.solvers import CuttingPlane
+from mmcopt.solvers import CuttingPlane, MarginSearch
 
 pytestmark = pytest.mark.filterwarnings("ignore::mmcopt.errors.MMCWarning")
 
@@ -219,23 +220,150 @@ def test_restarts_elsewhere_read_the_rows_there(tmp_path):
     assert alone.point.tobytes() == shared.point.tobytes()
 
 
+# ---------------------------------------------------------------- floors on sizes
+
+
+FLOORED = [
+    lambda X: CPM3C(X, 3, size_floor=0.8), lambda X: CPM3C(X, 2, size_floor=0.95),
+    lambda X: CPM3C(X, 4, size_floor=0.9, loss=SquaredHinge()),
+    lambda X: CPM3C(X, 3, size_floor=0.8, kernel=NEAR),
+    lambda X: CPM3C(X, 3, size_floor=0.8, center=False, balance=20.0),
+    lambda X: MKC(X, 3, size_floor=0.8, kernels=[Linear(), NEAR])]
+
+
+def same_floored(held, stored, solver, **options):
+    a, b = (mm.solve(f, solver, seed=1, max_iter=12, **options) for f in (held, stored))
+    assert (a.labels == b.labels).all() and a.status is b.status
+    for x, y in zip(columns(a).values(), columns(b).values(), strict=True):
+        np.testing.assert_allclose(y, x, rtol=0, atol=1e-6)  # weights of MKC, to the root of 1e-12
+    np.testing.assert_allclose(b.point.W, a.point.W, rtol=0, atol=1e-6)
+    assert b.objective == pytest.approx(a.objective, rel=1e-10) and b.feasible and b.verify()
+    return a, b
+
+
+@pytest.mark.parametrize("order", ["planes", "cccp"])
+@pytest.mark.parametrize("make", FLOORED)
+def test_floors_on_sizes_hold_as_in_memory(tmp_path, monkeypatch, make, order):
+    monkeypatch.setattr(block_floors, "FEW", 20)
+    monkeypatch.setattr(block_floors, "CELLS", 16)
+    X = drawn(300, 4, 3)
+    held, stored = make(X), make(on_disk(X, tmp_path))
+    _, b = same_floored(held, stored, CuttingPlane(order=order))
+    assert np.bincount(b.labels, minlength=held.n_clusters).min() >= held.least
+
+
+def test_floors_on_an_array_of_dask_and_from_labels(tmp_path):
+    array = pytest.importorskip("dask.array")
+    X = drawn(300, 4, 3)
+    y = floored(drawn(300, 3, 3), 80)
+    for init in (None, y, np.arange(300) // 280):  # the last ones break the floor
+        same_floored(*(CPM3C(data, 3, size_floor=0.8)
+                       for data in (X, array.from_array(X, chunks=(64, 4)))), CuttingPlane(),
+                     init=init)
+
+
+def test_labels_by_a_rule_are_saved_continued_and_judged(tmp_path):
+    X = drawn(300, 4, 2)
+    problem = CPM3C(on_disk(X, tmp_path), 4, size_floor=0.9)
+    whole = mm.solve(problem, CuttingPlane(), seed=1, max_iter=6)
+    assert len(whole.point.labels.short) > 0 and whole.verify()
+    whole.save(tmp_path / "run.npz", data=False)
+    again = mm.load(tmp_path / "run.npz", problem=problem)
+    assert again.verify() and (problem.labels(again.point) == whole.labels).all()
+    mm.solve(problem, CuttingPlane(), seed=1, max_iter=3, checkpoint=tmp_path / "c")
+    after = mm.solve(problem, CuttingPlane(), seed=1, max_iter=6, checkpoint=tmp_path / "c")
+    assert after.objective == whole.objective and (after.labels == whole.labels).all()
+    spread = problem.joined(whole.point.W, whole.labels)  # the same one by one
+    assert problem.objective(spread) == pytest.approx(whole.objective, rel=1e-12)
+    assert problem.violation(spread) == 0.0 and problem.agrees(spread, whole.labels)
+    other = whole.labels.copy()
+    other[0] = (other[0] + 1) % 4
+    assert not dataclasses.replace(whole, labels=other).verify()
+    few = problem.joined(whole.point.W, np.zeros(300, int))
+    assert problem.violation(few) == problem.least
+    with pytest.raises(DataError, match=r"a point is \(W, labels\), one integer 0..3 for each"):
+        problem.labels((whole.point.W, (1, 2, 3, 4)))
+
+
+@pytest.mark.parametrize("loss", [Hinge(), SquaredHinge(), Logistic()])
+def test_given_labels_have_the_machine_and_the_bound_of_rows_in_memory(tmp_path, loss):
+    X = drawn(300, 4, 3)
+    y = (X[:, 0] > X[:, 0].mean()) * 1 + (X[:, 1] > X[:, 1].mean() + 1)
+    rows = on_disk(X, tmp_path)
+    for make in (lambda X: CrammerSinger(X, y, 3, loss=loss),
+                 lambda X: CrammerSinger(X, y, 3, loss=loss, center=False, balance=20.0),
+                 lambda X: MultipleKernelMachine(X, y, 3, kernels=[Linear(), NEAR], loss=loss)):
+        a, b = (mm.solve(make(data), CuttingPlane(epsilon=1e-3), seed=1) for data in (X, rows))
+        assert b.objective == pytest.approx(a.objective, rel=1e-6) and b.verify()
+        assert b.lower_bound == pytest.approx(a.lower_bound, rel=1e-6) and b.gap < 2e-3
+        assert (a.labels == b.labels).all()
+    forged = dataclasses.replace(b, lower_bound=b.lower_bound + 0.01 * b.objective)
+    assert not forged.verify()
+
+
+def told(held, duals):
+    """The weights of two classes that multipliers and places stand for, one by one."""
+    weights, rows = np.zeros((60, 2)), np.arange(60)
+    for a, W in zip(duals["multipliers"], duals["places"], strict=True):
+        T = held.features.scores(W)
+        below = T[rows, held.y] - T[rows, 1 - held.y] < 1.0
+        weights[rows, 1 - held.y] += max(a, 0.0) * below
+    return {"weights": weights, "balance": np.empty(0)}
+
+
+def test_multipliers_and_places_of_any_kind_prove_no_more_than_holds(tmp_path):
+    X, rng = drawn(60, 3, 2), np.random.default_rng(0)
+    held, problem = (CrammerSinger(data, np.arange(60) % 2, 2)
+                     for data in (X, on_disk(X, tmp_path)))
+    best = mm.solve(problem, CuttingPlane(epsilon=1e-6), seed=0).objective
+    bound = problem.offer(Bounded).bound
+    for size in (1e-3, 1.0, 1e5, 1e99):
+        duals = {"multipliers": size * rng.standard_normal(5), "balance": np.empty(0),
+                 "places": min(size, 1e9) * rng.standard_normal((5, 2, 3))}
+        assert bound(duals) <= best
+        assert bound(duals) == pytest.approx(held.offer(Bounded).bound(told(held, duals)),
+                                             rel=1e-6)
+    for wrong in ({"places": np.full((5, 2, 3), np.nan)}, {"places": np.zeros((5, 3, 2))},
+                  {"multipliers": np.zeros(4)}):
+        with pytest.raises(ValueError, match="must have shape"):
+            bound({**duals, **wrong})
+
+
+@pytest.mark.parametrize("solver", [CuttingPlane(), MarginSearch()], ids=repr)
+def test_getting_ready_looks_at_no_row(tmp_path, monkeypatch, solver):
+    problem = CPM3C(on_disk(drawn(100, 3, 2), tmp_path), 3, size_floor=0.9)
+    assert problem.features.longest > 0.0
+    monkeypatch.setattr(type(problem.X), "each", None)
+    solver.prepare(problem)
+
+
+def test_given_labels_of_a_clustering_of_rows_in_blocks(tmp_path):
+    X = drawn(300, 4, 3)
+    problem = CPM3C(on_disk(X, tmp_path), 3, size_floor=0.5)
+    result = mm.solve(problem, seed=0, max_iter=9)
+    machine = problem.linearize(result.point)  # with labels beside W, that of the labels
+    assert machine.objective(result.point.W) == pytest.approx(result.objective, rel=1e-12)
+    assert machine.fingerprint == problem.restrict(result.labels).fingerprint
+
+
 # ---------------------------------------------------------------- refusals
 
 
-@pytest.mark.parametrize(("options", "says"), [
-    ({"size_floor": 0.5}, "a size_floor moves samples between classes, for which all must be in"),
-    ({"kernel": Gaussian(width=1)}, r"Gaussian.* needs all rows at once.*solve on a sample")])
-def test_what_cannot_work_on_blocks_is_refused(tmp_path, options, says):
-    with pytest.raises(DataError, match=says):
-        CPM3C(on_disk(drawn(50, 3, 2), tmp_path), 2, **options)
+@pytest.mark.parametrize("make", [
+    lambda X: CPM3C(X, 2, kernel=Gaussian(width=1)), lambda X: MKC(X, 2),
+    lambda X: MultipleKernelMachine(X, np.arange(50) % 2, 2)])
+def test_kernels_that_cannot_work_on_blocks_are_refused(tmp_path, make):
+    with pytest.raises(DataError, match="needs all rows at once.*solve on a sample"):
+        make(on_disk(drawn(50, 3, 2), tmp_path))
 
 
 @pytest.mark.parametrize("call", [
     lambda f: mm.solve(f, init="kmeans"), lambda f: f.reference(np.zeros(50, int)),
-    lambda f: f.restrict(np.zeros(50, int)), lambda f: MKC(f.X, 2),
+    lambda f: f.linearize(mm.solve(f, seed=0, max_iter=1).point),
+    lambda f: mm.solve(f.restrict(np.arange(50) % 2), "Conic"),
     lambda f: mm.solve(f, "SGD"), lambda f: f.relax("mmc"),
     lambda f: mm.solve(f, CuttingPlane(cut="paper"))],
-    ids=["kmeans", "reference", "restrict", "MKC", "SGD", "relax", "paper"])
+    ids=["kmeans", "reference", "linearize", "Conic", "SGD", "relax", "paper"])
 def test_what_needs_all_rows_says_so(tmp_path, call):
     with pytest.raises(MMCError) as refused:
         call(CPM3C(on_disk(drawn(50, 3, 2), tmp_path), 2))
@@ -264,3 +392,10 @@ def test_memory_does_not_grow_with_the_rows(tmp_path):
     """40 MB of rows, which as floats would be 80; labels and what is read at once are 3 MB."""
     work = "mm.solve(CPM3C(rows, 2), CuttingPlane(), seed=0, max_iter=3)"
     assert growth(tmp_path, (200_000, 50), 8192, work) < 20.0
+
+
+@measured
+def test_nor_do_floors_on_sizes(tmp_path):
+    """20 MB of rows, which as floats would be 40; labels are 1 MB, while somebody looks at them."""
+    work = "mm.solve(CPM3C(rows, 3, size_floor=.9), CuttingPlane(), seed=0, max_iter=2)"
+    assert growth(tmp_path, (100_000, 50), 8192, work) < 12.0

@@ -147,6 +147,21 @@ def test_rules_and_parameters_are_those_of_rows_in_memory(tmp_path, options):
     same(*pair(LeastSquares, X, on_disk(X, tmp_path), **options), StochasticDescent())
 
 
+@pytest.mark.parametrize("kernel", [Linear(), KERNELS[0], Cosine()], ids=repr)
+def test_weights_of_samples_count_as_in_memory(tmp_path, kernel):
+    X, w = drawn(300), np.random.default_rng(1).uniform(0.1, 5.0, 300)
+    given = {"kernel": kernel, "sample_weight": w}
+    held, stored = (KernelKMeans(data, 3, **given) for data in (X, on_disk(X, tmp_path)))
+    a, b = same(held, stored, Hartigan())
+    np.testing.assert_allclose(b.decision_function(X[:40]), a.decision_function(X[:40]),
+                               rtol=0, atol=1e-9)
+    assert (b.predict(stored.X) == a.predict(X)).all()
+    plain = KernelKMeans(stored.X, 3, kernel=kernel)
+    assert stored.objective(b.labels) != pytest.approx(plain.objective(b.labels), rel=1e-3)
+    ones = KernelKMeans(stored.X, 3, kernel=kernel, sample_weight=np.ones(300))
+    assert ones.objective(b.labels) == pytest.approx(plain.objective(b.labels), rel=1e-9)
+
+
 def test_labels_may_be_given_and_judged(tmp_path):
     X = drawn(300)
     y = np.random.default_rng(0).integers(3, size=300)
@@ -171,6 +186,21 @@ def test_verify_notices_other_labels_and_other_rows(tmp_path):
     own = problem.fingerprint
     X[3, 1] += 1e-12
     assert LeastSquares(on_disk(X, tmp_path), 3, kernel=KERNELS[0]).fingerprint != own
+
+
+@pytest.mark.parametrize("cls", FAMILIES)
+def test_verify_makes_room_of_the_copy_that_was_searched(tmp_path, cls):
+    X = drawn(5300)
+    held, stored = pair(cls, X, on_disk(X, tmp_path, chunk=900))
+    copies = {}
+    for f in (held, stored):
+        result = mm.solve(f, search_of(cls), seed=1, max_iter=2)
+        lq = f.offer(LabelProblem)
+        assert (lq.matrix._Psi or "means" in lq._memo) and result.verify()
+        copies[f] = bool(lq.matrix._Psi or "means" in lq._memo)
+        again = mm.solve(f, search_of(cls), seed=1, max_iter=2)  # which reads them again
+        assert again.point.tobytes() == result.point.tobytes()
+    assert copies == {held: True, stored: False}
 
 
 def test_a_run_is_saved_without_its_rows_and_goes_on_from_a_checkpoint(tmp_path):
@@ -232,10 +262,8 @@ def test_rows_that_are_all_equal_are_refused(tmp_path, cls):
         mm.solve(cls(on_disk(np.full((100, 3), 0.1), tmp_path), 2, kernel=Linear()))
 
 
-def test_a_row_without_an_angle_and_weights_of_rows_in_blocks_are_refused(tmp_path):
+def test_a_row_without_an_angle_is_refused(tmp_path):
     X = drawn(100)
-    with pytest.raises(DataError, match="have no sample_weight; leave it out, or condense"):
-        KernelKMeans(on_disk(X, tmp_path), 2, sample_weight=np.ones(100))
     X[71] = 0.0
     with pytest.raises(DataError, match="a row of X is all zero, so it has no angle"):
         mm.solve(LeastSquares(on_disk(X, tmp_path), 2, kernel=Cosine()))

@@ -16,7 +16,7 @@ from mmcopt.errors import BackendError, DataError, IncompatibleError, ParameterE
 from mmcopt.formulations import LeastSquares
 from mmcopt.modeling.result import Status
 from mmcopt.solvers import BruteForce
-from mmcopt.solving import Progress, Solver
+from mmcopt.solving import Progress, Solver, executors
 from mmcopt.tables import as_json, cell, markdown_table, plain, text_table
 
 
@@ -74,9 +74,11 @@ def test_rows(table, problem):
     assert table.rows[-1]["status"] == "certified"
 
 
-def test_same_seed_same_row_in_threads(table, problem, data):
+@pytest.mark.parametrize("n_jobs", [2, -1])
+def test_same_seed_same_row_in_threads(table, problem, data, n_jobs, monkeypatch):
+    monkeypatch.setattr(executors, "cores", lambda: 2)
     again = mm.compare(problem, [_Draws(), _Draws(draws=3), BruteForce()], seeds=[0, 1, 2],
-                       y=data[1], n_jobs=2)
+                       y=data[1], n_jobs=n_jobs)
     for a, b in zip(table.rows, again.rows, strict=True):
         assert {k: a[k] for k in ("solver", "seed", "objective", "ari")} \
             == {k: b[k] for k in ("solver", "seed", "objective", "ari")}
@@ -262,7 +264,7 @@ def test_progress(problem, capsys):
     ({"problems": []}, "problems must name at least one problem; got none"),
     ({"problems": 3}, r"problems must be Formulations such as LeastSquares\(X\); got int"),
     ({"time_limit": -1}, "time_limit must be None or a finite number at least 0; got -1"),
-    ({"n_jobs": 0}, "n_jobs must be None or an integer at least 1; got 0"),
+    ({"n_jobs": 0}, "n_jobs must be None, -1 for as many as there are cores, or an integer"),
     ({"y": {"nix": [1]}}, "y names the problem 'nix'; there are LeastSquares"),
     ({"y": [0, 1]}, "y holds 2 labels, but LeastSquares has 10 samples"),
 ])

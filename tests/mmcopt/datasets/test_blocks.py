@@ -67,6 +67,7 @@ FILES = [write_npy, write_folder, write_csv, write_plain_tsv, write_libsvm, writ
 
 
 @pytest.mark.as_given
+@pytest.mark.filterwarnings("ignore:.*holds the classes")
 @pytest.mark.parametrize("write", FILES, ids=lambda f: f.__name__.removeprefix("write_"))
 def test_the_rows_of_a_file_come_in_blocks(tmp_path, write):
     X = datasets.blocks(write(tmp_path), chunk=5)
@@ -119,7 +120,7 @@ def test_an_array_of_dask_is_cut_as_it_is(tmp_path):
 
 
 @pytest.mark.as_given
-@pytest.mark.filterwarnings("ignore:.*names the rows")
+@pytest.mark.filterwarnings("ignore:.*(names the rows|holds the classes)")
 @pytest.mark.parametrize("text", [
     "x,y\n.5,1.5\n1.25,2.5\n",  # a coordinate called y
     "id,a,b,class\n1,5,2,x\n2,3,4,y\n", "id,a\n1,5\n1,3\n", "label,y,b\n0,1.5,2\n1,2.5,4\n",
@@ -143,6 +144,87 @@ def test_a_column_that_names_the_rows_is_left_out_with_a_warning(tmp_path):
         assert datasets.blocks(tmp_path / "x.csv").shape == (2, 1)
 
 
+def test_a_column_of_classes_is_left_out_with_a_warning(tmp_path):
+    path = write_csv(tmp_path)
+    with pytest.warns(MMCWarning, match="column 'label' holds the classes and is left out; columns="
+                                        " keeps it"):
+        datasets.blocks(path)
+    kept = datasets.blocks(path, columns=["a", "label"])  # and of what was chosen nothing is said
+    np.testing.assert_array_equal(np.asarray(kept), np.c_[ROWS[:, 0], np.arange(len(ROWS)) % 2])
+
+
+@pytest.mark.as_given
+@pytest.mark.filterwarnings("ignore:.*holds the classes")
+@pytest.mark.parametrize("write", FILES, ids=lambda f: f.__name__.removeprefix("write_"))
+def test_the_columns_of_a_file_may_be_chosen(tmp_path, write):
+    path = write(tmp_path)
+    names = write in (write_csv, write_parquet)
+    for columns, expected in (([3, 1], [2, 0]), ([2], [1])):
+        chosen = ["abc"[c - 1] for c in columns] if names else columns
+        rows = datasets.blocks(path, chunk=5, columns=chosen)
+        assert rows.shape == (len(ROWS), len(columns))
+        found = np.concatenate([dense(part) for part in rows.each(np.copy)]) \
+            if "libsvm" not in path.name else np.vstack([dense(p) for p in rows.each(lambda r: r)])
+        np.testing.assert_allclose(found, ROWS[:, expected])
+        assert rows.fingerprint != datasets.blocks(path, chunk=5).fingerprint
+    with pytest.raises(DataError, match="columns=9 is no heading, and no number from 1 to"):
+        datasets.blocks(path, columns=[9])
+
+
+def test_columns_of_text_may_be_chosen_as_load_has_them(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text(",a,id,b\n0,5,1,2\n1,3,2,4\n")  # as pandas writes it
+    for columns in (["b", "a"], [3, "ID"], ("a",)):
+        np.testing.assert_array_equal(np.asarray(datasets.blocks(path, columns=columns)),
+                                      datasets.load(path, columns=columns)[0])
+    path.write_text("name,a\nx,1\ny,2\n")  # text that is no feature may stand beside
+    assert np.asarray(datasets.blocks(path, columns=["a"])).tolist() == [[1.0], [2.0]]
+
+
+@pytest.mark.parametrize("columns", ["a", [], [True], [1.5], 3])
+def test_columns_must_be_a_list_of_headings_or_numbers(tmp_path, columns):
+    with pytest.raises(ParameterError, match="columns must be None or a list of at least one head"):
+        datasets.blocks(write_npy(tmp_path), columns=columns)
+
+
+def parquet(path, **columns):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    pandas.DataFrame(columns).to_parquet(path, row_group_size=2)
+
+
+def test_columns_of_parquet_are_told_as_those_of_text(tmp_path):
+    a, path = [0.5, 1.5, 2.5, 2.5], tmp_path / "x.parquet"
+    for more, says in (({"y": [0.5, 1.5, 2.5, 3.5]}, None),  # measured, so a feature
+                       ({"y": [1, 0, 1, 0]}, "column 'y' holds the classes"),
+                       ({"class": list("uvuv")}, "column 'class' holds the classes"),
+                       ({"id": [4, 3, 2, 1]}, "column 'id' names the rows"),
+                       ({"id": list("uvwx")}, "column 'id' names the rows"),
+                       ({"id": [4, 3, 2, 2]}, None)):
+        parquet(path, a=a, **more)
+        if says is None:
+            assert datasets.blocks(path).shape == (4, 2)
+            continue
+        with pytest.warns(MMCWarning, match=f"{says}.* and is left out; columns= keeps it"):
+            assert datasets.blocks(path).shape == (4, 1)
+    parquet(path, a=a, word=list("uvuv"))
+    with pytest.raises(DataError, match="column 'word' holds .*str.*, which are no numbers"):
+        datasets.blocks(path)
+    assert datasets.blocks(path, columns=["a"]).shape == (4, 1)
+
+
+def test_files_of_a_parquet_folder_have_the_same_features(tmp_path):
+    # Of the second file alone, y might be taken for classes.
+    parquet(tmp_path / "1.parquet", a=[1.0, 2.0], y=[0.5, 1.0])
+    parquet(tmp_path / "2.parquet", y=[1.0, 0.0], a=[3.0, 4.0])
+    rows = datasets.blocks(tmp_path)
+    assert np.asarray(rows).tolist() == [[1, 0.5], [2, 1], [3, 1], [4, 0]]
+    parquet(tmp_path / "3.parquet", a=[1.0], b=[0.5])
+    with pytest.raises(DataError, match=r"its columns are a, b, and those of 1.parquet a, y"):
+        datasets.blocks(tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore:.*holds the classes")
 def test_a_relative_path_holds_when_the_folder_changes(tmp_path, monkeypatch):
     write_npy(tmp_path), write_csv(tmp_path)
     monkeypatch.chdir(tmp_path)

@@ -11,6 +11,7 @@ from mmcopt.constraints import Sizes
 from mmcopt.errors import ParameterError
 from mmcopt.formulations import LeastSquares
 from mmcopt.kernels import Gaussian
+from mmcopt.solving import executors
 
 ari = mm.metrics.adjusted_rand_index
 
@@ -60,6 +61,16 @@ def test_a_grid_is_a_sequence_of_results(table):
     assert len(table) == 4 and list(table) == list(table.results)
     assert table[-1] is table.results[3] and table[1:3] == table.results[1:3]
     assert selection.most_central(table) is table.best
+
+
+@pytest.mark.parametrize("n_jobs", [2, -1])
+def test_widths_side_by_side_give_the_same_cells(blobs, n_jobs, monkeypatch):
+    monkeypatch.setattr(executors, "cores", lambda: 2)
+    alone, shared = (selection.grid(blobs[0], 3, widths=(0.5, 1.0), lams=(0.1, 1.0), members=2,
+                                    n_jobs=jobs) for jobs in (None, n_jobs))
+    assert [r.point.tobytes() for r in alone] == [r.point.tobytes() for r in shared]
+    with pytest.raises(ParameterError, match="grid: n_jobs must be None, -1 for as many as"):
+        selection.grid(blobs[0], 3, n_jobs=-2)
 
 
 def test_the_table_says_what_the_cells_are(table, tmp_path):

@@ -93,7 +93,21 @@ def test_a_callback_that_says_stop_ends_a_path(problem):
     assert all(r.violation == 0.0 for r in found)
 
 
+def test_restarts_of_cells_run_where_an_executor_puts_them(problem):
+    paths = [selection.path(problem, (0.1, 1.0), members=2, solver="Tabu", restarts=3, max_iter=5,
+                            **place)
+             for place in ({}, {"executor": "threads", "n_jobs": 2}, {"n_jobs": -1})]
+    for other in paths[1:]:
+        assert [r.point.tobytes() for r in other] == [r.point.tobytes() for r in paths[0]]
+
+
 @pytest.mark.parametrize("call, words", [
+    (lambda p: selection.path(p, executor="nowhere"),
+     "path: executor must be None, 'threads', 'processes', a concurrent.futures.Executor or a "
+     "dask.distributed.Client; got 'nowhere'."),
+    (lambda p: selection.path(p, n_jobs=0),
+     "path: n_jobs must be None, -1 for as many as there are cores, or an integer at least 1 "
+     "(1: one at a time); got 0."),
     (lambda p: selection.path(p, []), "path: lams must be a list of at least one; got []."),
     (lambda p: selection.path(p, 0.1), "path: lams must be a list of at least one; got 0.1."),
     (lambda p: selection.path(p, [0.1, -1]),
@@ -103,7 +117,7 @@ def test_a_callback_that_says_stop_ends_a_path(problem):
      "path: time_limit must be None or a finite number at least 0; got -1."),
     (lambda p: selection.path(p, init="kmeans"),
      "path: no option 'init'; beside lams, members, seed and time_limit it takes solver, restarts, "
-     "n_jobs, max_iter, gap_tol, callback, bound, as mmcopt.solve does."),
+     "n_jobs, executor, max_iter, gap_tol, callback, bound, as mmcopt.solve does."),
 ])
 def test_readable_refusals(problem, call, words):
     with pytest.raises(ParameterError) as e:
