@@ -230,9 +230,9 @@ class Memetic(LabelSearch):
         return self._renewed(lq) and state.stale >= FRESH
 
     def _renewed(self, lq: Any) -> bool:
-        """Whether new members take the place of the worst: where they cost little more than a child.
+        """Whether new members replace the worst: where they cost little more than children.
 
-        Of many samples the basin of few members is soon searched, and another one may be better.
+        Of many samples the basin of a few members is soon searched, and another may be better.
         """
         return lq.n > QUICK and isinstance(lq, LabelQuadratic) \
             and not on_factor(lq) and not on_graph(lq)
