@@ -76,7 +76,7 @@ def _fits(problem: Any, starts: int) -> Fits:
     runs, seconds = [], []
     for seed in range(starts):
         began = time.process_time()
-        start = problem.from_labels(_kmeans(rows, problem.n_clusters, seed, "k-means++")) \
+        start = problem.from_labels(kmeans_labels(rows, problem.n_clusters, seed, "k-means++")) \
             if named else None
         rng = np.random.default_rng(seed)
         runs.append(run(solver, problem, start, rng, max_iter=STEPS))
@@ -91,7 +91,8 @@ def floor(k: int) -> float:
     return FLOOR if k > 2 else 0.0
 
 
-def _kmeans(X: Any, k: int, seed: int, init: str) -> Ints:
+def kmeans_labels(X: Any, k: int, seed: int, init: str) -> Ints:
+    """k-means from one start, as scikit-learn draws it."""
     from sklearn.cluster import KMeans
 
     return np.asarray(KMeans(k, init=init, n_init=1, random_state=seed).fit(X).labels_,
@@ -107,7 +108,7 @@ def _kmeans_figures(X: Any, y: Any, runs: int) -> tuple[Figure, Figure, float]:
     from sklearn.cluster import KMeans
 
     k = int(y.max()) + 1
-    found = np.array([score(y, _kmeans(X, k, seed, "random")) for seed in range(runs)])
+    found = np.array([score(y, kmeans_labels(X, k, seed, "random")) for seed in range(runs)])
     began = time.process_time()
     KMeans(k, n_init=10, random_state=0).fit(X)
     seconds = time.process_time() - began
@@ -135,7 +136,7 @@ def warm(make: Iterable[Callable[..., Any]]) -> None:
     from scipy.sparse import csr_array
 
     X = np.random.default_rng(0).standard_normal((30, 3))
-    _kmeans(X, 2, 0, "random")
+    kmeans_labels(X, 2, 0, "random")
     for one in make:
         fits(one(X, 2), 1)
         fits(one(X, 3, size_floor=FLOOR), 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
@@ -15,22 +15,31 @@ from numpy.typing import NDArray
 from mmcopt import datasets
 from mmcopt.checks import is_sparse
 from mmcopt.errors import DataError
+from mmcopt.reproduce.sources import absent, untold
 from mmcopt.reproduce.tables import Figure
 from mmcopt.solving import run as run_once
 from mmcopt.solving.checkpoints import Checkpoint, words
 
+LEFT_OUT = "left out of this form"
 _file: ContextVar[Checkpoint | None] = ContextVar("file", default=None)
 
 
 def load(name: str) -> tuple[Any, NDArray[np.int64]] | str:
-    """Return a labelled data set, dense rows as float64, or why it cannot be had."""
+    """Return a labelled data set, dense rows as float64, or why it is not there, and who has it."""
     try:
         X, y = datasets.load(name)
     except DataError as e:
-        return str(e)
+        return absent(name) or str(e)
     if y is None:
         return f"{name} has no classes"
     return (X if is_sparse(X) else np.asarray(X, dtype=np.float64)), y
+
+
+def data_of(row: str, source: str | None, wanted: Collection[str]) -> Any:
+    """The data of a row of a table, or why it is not run: no source of ours, or not wanted."""
+    if source is None:
+        return untold(row)
+    return load(source) if row in wanted else LEFT_OUT
 
 
 @contextmanager
@@ -52,15 +61,16 @@ def kept(key: str, compute: Callable[[], Any]) -> Any:
 
 
 def fresh_runs(solver: Any, problem: Any, seeds: Sequence[Any],
-               seconds: float = np.inf) -> list[Any]:
+               seconds: float = np.inf, max_iter: float = np.inf) -> list[Any]:
     """One run of a solver from a random start for each seed, without bounds or certificates."""
     def one(seed: Any) -> Any:
         solver.prepare(problem)
         out = run_once(solver, problem, None, np.random.default_rng(seed),
-                       time_limit=seconds)
+                       time_limit=seconds, max_iter=max_iter)
         return replace(out, state=None)
 
-    name = "" if _file.get() is None else f"{words(solver)} {problem.fingerprint} {seconds}"
+    name = "" if _file.get() is None else f"{words(solver)} {problem.fingerprint} {seconds} " \
+        f"{max_iter}"
     return [kept(f"{name} {seed}", functools.partial(one, seed)) for seed in seeds]
 
 

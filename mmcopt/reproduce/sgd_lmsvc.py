@@ -27,7 +27,7 @@ from mmcopt.metrics import (
     purity,
     rand_index,
 )
-from mmcopt.reproduce.protocol import kept, load
+from mmcopt.reproduce.protocol import data_of, kept
 from mmcopt.reproduce.tables import Figure, PaperTable, Reproduction, Say
 from mmcopt.selection.one_class import agreeing_graph, auto_problem, given_number
 from mmcopt.solving import run as run_once
@@ -40,7 +40,7 @@ SVC, SGD, GAP = "SVC", "SGD", "SGD to a gap"
 GRAPH, TREE, KNOWN = "ours: graph", "ours: tree", "ours: tree, k known"
 COLUMNS = (SVC, SGD, GAP, GRAPH, TREE, KNOWN)
 EPS = 0.01  # of the band, as in the paper; the 20 points of its segment test are the default
-IMPOSSIBLE = "!"
+IMPOSSIBLE, NONE = "!", "none"
 
 # Time, purity, Rand index, compactness, DB index: each of SVC, then of SGD.
 PRINTED: dict[str, str] = {
@@ -64,7 +64,6 @@ TITLES = ("time, seconds (paper: its own machine; here: CPU seconds of one core)
 SETS = {"Aggregation": "aggregation", "Breast Cancer": "breast_wbc", "Compound": "compound",
         "Flame": "flame", "Glass": "glass", "Iris": "iris", "Jain": "jain", "R15": "r15",
         "Spiral": "spiral"}
-ABSENT = {"D31": "it is not among our data.", "Pathbased": "it is not among our data."}
 CLASSES: dict[str, tuple[int, ...]] = {  # samples of each class
     "Aggregation": (273, 170, 130, 102, 45, 34, 34), "Breast Cancer": (444, 239),
     "Compound": (158, 92, 50, 45, 38, 16), "D31": (100,) * 31, "Flame": (153, 87),
@@ -255,11 +254,10 @@ def reproduce(quick: bool, table: int | None, say: Say, plan: Plan | None = None
     settings: list[dict[str, Any]] = []
     _warm()
     for name in PRINTED:
-        data: Any = ABSENT.get(name) or load(SETS[name])
-        if isinstance(data, str) or name not in plan.sets:
-            why = data if isinstance(data, str) else "left out of this form."
-            tables[0].missing[name] = why  # said once, for all five measures
-            say(f"{name}: not run, {why}")
+        data = data_of(name, SETS.get(name), plan.sets)
+        if isinstance(data, str):
+            tables[0].missing[name] = data  # said once, for all five measures
+            say(f"{name}: not run, {data}")
             continue
         one = OneSet(name, data[0], data[1], plan, census, say)
         settings += one.run()
@@ -367,6 +365,8 @@ class OneSet:
                     figure = Figure(float(known.mean()), labels=method in (SVC, SGD, GAP))
                     row[method] = figure if len(trials) == 1 else replace(figure,
                                                                           sd=float(known.std()))
+                else:
+                    row[method] = Figure.absent(NONE)
         return out
 
     def _measured(self, t: Trial) -> tuple[float, ...]:
@@ -407,8 +407,9 @@ def _notes(plan: Plan, census: dict[str, Census]) -> list[str]:
         "samples: 1 for a single cluster, 0 for clusters of one sample, always below 2. The "
         "paper's own, 2.00 on Spiral, must be another.",
         "Davies-Bouldin: LOWER is better; the paper counts higher as better. It is not defined for "
-        "a single cluster: such runs are left out of its mean. At the true classes of Aggregation "
-        "it is .50; the paper prints .68 and .67 there with a Rand index of 1.00.",
+        f"a single cluster: such runs are left out of its mean ('{NONE}': there are no others). At "
+        "the true classes of Aggregation it is .50; the paper prints .68 and .67 there with a "
+        "Rand index of 1.00.",
         "Times are CPU seconds of one core here, kernel, training and assignment, at the chosen "
         "cell, without the search over the grid; the paper's are C# on a 2.6 GHz dual-core. They "
         "compare methods, not machines.",
