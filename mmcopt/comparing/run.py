@@ -27,7 +27,7 @@ from mmcopt.modeling import Formulation
 from mmcopt.modeling.result import Result, Status
 from mmcopt.solving import solve
 from mmcopt.solving.checkpoints import Checkpoint, Place
-from mmcopt.solving.executors import LostError, Signal, check_executor, is_here, team
+from mmcopt.solving.executors import LostError, Signal, check_executor, check_written_here, team
 from mmcopt.types import Path, Seed
 
 
@@ -336,9 +336,7 @@ def _opened(n_jobs: int | None, executor: Any, checkpoint: Path | None) -> Check
     check_executor("compare", executor)
     if checkpoint is None:
         return None
-    if executor is not None and not is_here(executor):
-        raise ParameterError("compare: a checkpoint is written by the process that does the runs; "
-                             "leave it out, or use executor='threads'.")
+    check_written_here("compare", executor)
     return Checkpoint(checkpoint, "comparison")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from mmcopt.reproduce.margin_protocol import (
     warm,
 )
 from mmcopt.reproduce.protocol import LEFT_OUT, load
+from mmcopt.reproduce.rows import cut_off, rows
 from mmcopt.reproduce.sources import untold
 from mmcopt.reproduce.tables import Figure, PaperTable, Reproduction, Say
 
@@ -165,36 +166,42 @@ def reproduce(quick: bool, table: int | None, say: Say, plan: Plan | None = None
     """Run the protocol on every set that is there."""
     plan = plan or (QUICK if quick else Plan())
     tables, marks = _printed_tables()
-    warm([registry.formulation("CPM3C")])
     settings = []
     wanted = [t for t in tables if table in (None, t.number)]
+    measured = rows(_measured, plan, [
+        (name, i) for name in PRINTED if name in plan.sets for i in range(len(SETS[name].names))],
+        say)
     for name in PRINTED:
-        found = _one_set(name, plan, say)
+        found = _whole_row(name, plan, measured)
         if isinstance(found, str):
             say(f"{name}: not run, {found}")
             wanted[0].missing[name] = found  # said once, for all tables
             continue
-        means = {b: _mean(p.scores[b][0] for p in found) for b in plan.betas}
-        beta = max(means, key=lambda b: means[b])
-        tuned = plan.betas != (BETA,) and not SETS[name].large
-        for j, t in enumerate(tables[:2]):
-            km = [p.means[j] for p in found]
-            t.here[name] = {
-                KM: rivals.averaged(km), **_averaged_rivals(found, j),
-                OWN: Figure(_mean(p.scores[BETA][j] for p in found)),
-                TUNED: Figure(_mean(p.scores[beta][j] for p in found), labels=True) if tuned
-                else Figure.absent(rivals.FULL if plan.betas == (BETA,) else rivals.FEW)}
-        if name in tables[2].paper:
-            times = _averaged_rivals(found, 2)
-            tables[2].here[name] = {KM: Figure(_mean(p.kmeans_seconds for p in found)),
-                                    "GMC": times["GMC"], "SVR": times["SVR"],
-                                    OWN: Figure(_mean(p.fit.one for p in found)),
-                                    ALL: Figure(_mean(p.fit.all for p in found))}
-        row = _row(name, found)
-        settings.append(row | {"best beta*": f"{beta:g}" if tuned else "-"})
+        settings.append(_filled(name, found, plan, tables))
         say(f"{name}: accuracy {tables[0].here[name][OWN].show(2)}, k-means "
-            f"{tables[0].here[name][KM].show(2)}, {row['fit, s']} s a fit")
+            f"{tables[0].here[name][KM].show(2)}, {settings[-1]['fit, s']} s a fit")
     return Reproduction("cpm3c", quick, wanted, settings, _notes(plan, marks, tables))
+
+
+def _filled(name: str, found: list[Part], plan: Plan, tables: Sequence[PaperTable]
+            ) -> dict[str, Any]:
+    """Write the figures of a row into the tables, and return what was run."""
+    means = {b: _mean(p.scores[b][0] for p in found) for b in plan.betas}
+    beta = max(means, key=lambda b: means[b])
+    tuned = plan.betas != (BETA,) and not SETS[name].large
+    for j, t in enumerate(tables[:2]):
+        t.here[name] = {
+            KM: rivals.averaged([p.means[j] for p in found]), **_averaged_rivals(found, j),
+            OWN: Figure(_mean(p.scores[BETA][j] for p in found)),
+            TUNED: Figure(_mean(p.scores[beta][j] for p in found), labels=True) if tuned
+            else Figure.absent(rivals.FULL if plan.betas == (BETA,) else rivals.FEW)}
+    if name in tables[2].paper:
+        times = _averaged_rivals(found, 2)
+        tables[2].here[name] = {KM: Figure(_mean(p.kmeans_seconds for p in found)),
+                                "GMC": times["GMC"], "SVR": times["SVR"],
+                                OWN: Figure(_mean(p.fit.one for p in found)),
+                                ALL: Figure(_mean(p.fit.all for p in found))}
+    return _row(name, found) | {"best beta*": f"{beta:g}" if tuned else "-"}
 
 
 def _mean(values: Any) -> float:
@@ -212,8 +219,8 @@ def _printed_tables() -> tuple[list[PaperTable], list[str]]:
     for name, text in PRINTED_TIMES.items():
         third.paper[name] = {c: Figure(float(word)) for c, word in
                              zip(TIMED, text.split(), strict=True) if word != "-"}
-    for name, (sizes, rows) in WEBKB.items():
-        low, high = (100 * s / rows for s in (fewest_others(name)[0], sizes[0]))
+    for name, (sizes, pages) in WEBKB.items():
+        low, high = (100 * s / pages for s in (fewest_others(name)[0], sizes[0]))
         value = first.paper[name][OWN].value
         if value <= high:
             mark(first, name, OWN, SINGLE)
@@ -222,19 +229,26 @@ def _printed_tables() -> tuple[list[PaperTable], list[str]]:
     return [first, second, third], notes
 
 
-def _one_set(name: str, plan: Plan, say: Say) -> list[Part] | str:
-    """Measure all data sets of a row, or say why they cannot be had."""
+def _whole_row(name: str, plan: Plan, measured: dict[tuple[str, int], Part | str]
+               ) -> list[Part] | str:
+    """What was measured on all data sets of a row, or why it is not whole."""
     if name not in SETS or name not in plan.sets:
         return untold(name) if name not in SETS else LEFT_OUT
-    source, parts = SETS[name], []
-    for i, one in enumerate(source.names):
-        data = load_text(one) if source.text else load(one)
-        if isinstance(data, str):
-            return data
-        parts.append(_part(one, data[0], data[1], source, plan))
-        if source.large or (i + 1) % 15 == 0:
-            say(f"{name}: {one} {parts[-1].scores[BETA][0]:.2f} ({i + 1} of {len(source.names)})")
-    return parts
+    parts = [measured.get((name, i), cut_off()) for i in range(len(SETS[name].names))]
+    return next((p for p in parts if isinstance(p, str)), cast(list[Part], parts))
+
+
+def _measured(plan: Plan, task: tuple[str, int], say: Say) -> Part | str:
+    """What was measured on one data set of a row, or why it cannot be had."""
+    warm((registry.formulation("CPM3C"),))
+    (name, i), source = task, SETS[task[0]]
+    data = load_text(source.names[i]) if source.text else load(source.names[i])
+    if isinstance(data, str):
+        return data
+    part = _part(source.names[i], data[0], data[1], source, plan)
+    if source.large or (i + 1) % 15 == 0:
+        say(f"{name}: {part.name} {part.scores[BETA][0]:.2f} ({i + 1} of {len(source.names)})")
+    return part
 
 
 def _part(name: str, X: Any, y: Any, source: Source, plan: Plan) -> Part:

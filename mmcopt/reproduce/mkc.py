@@ -31,6 +31,7 @@ from mmcopt.reproduce.margin_protocol import (
     warm,
 )
 from mmcopt.reproduce.protocol import data_of
+from mmcopt.reproduce.rows import cut_off, rows
 from mmcopt.reproduce.tables import Figure, PaperTable, Reproduction, Say
 from mmcopt.reproduce.umc_rls import pooled
 
@@ -107,21 +108,28 @@ def reproduce(quick: bool, table: int | None, say: Say, plan: Plan | None = None
     """Run the protocol on every set that is there."""
     plan = plan or (QUICK if quick else Plan())
     tables, marks = _printed_tables()
-    warm([registry.formulation("CPM3C"), registry.formulation("MKC")])
     settings: list[dict[str, Any]] = []
+    found = rows(_measured, plan, list(PRINTED), say)
     for name in PRINTED:
-        data = data_of(name, SETS.get(name), plan.sets)
-        if isinstance(data, str):
-            tables[0].missing[name] = data  # said once, for both
-            say(f"{name}: not run, {data}")
+        row = found.get(name, cut_off())
+        if isinstance(row, str):
+            tables[0].missing[name] = row  # said once, for both
+            say(f"{name}: not run, {row}")
             continue
-        X, y = data
-        X = pooled(X) if name.startswith("mnist") else X
-        figures, rows = _one_set(name, X, y, plan, say)
-        settings += rows
+        settings += row[1]
         for j, t in enumerate(tables):
-            t.here[name] = {column: pair[j] for column, pair in figures.items()}
+            t.here[name] = {column: pair[j] for column, pair in row[0].items()}
     return Reproduction("mkc", quick, tables, settings, _notes(plan, marks, tables))
+
+
+def _measured(plan: Plan, name: str, say: Say) -> Any:
+    """What `_one_set` gives for a row, or why it is not run."""
+    data = data_of(name, SETS.get(name), plan.sets)
+    if isinstance(data, str):
+        return data
+    warm((registry.formulation("CPM3C"), registry.formulation("MKC")))
+    X, y = data
+    return _one_set(name, pooled(X) if name.startswith("mnist") else X, y, plan, say)
 
 
 def _printed_tables() -> tuple[list[PaperTable], list[str]]:
@@ -139,13 +147,13 @@ def _one_set(name: str, X: Any, y: Any, plan: Plan, say: Say
     starts = plan.starts_huge if huge else plan.starts
     runs = max(1, plan.baseline // 5) if huge else plan.baseline
     figures: dict[str, tuple[Figure, Figure]] = {KM: kmeans(X, y, runs)[:2]}
-    rows = []
+    taken = []
 
     def took(method: str, problem: Any, fit: Fits, weights: str = "-", labels: bool = False
              ) -> None:
         a, r = score(y, fit.best)
         figures[method] = (Figure(a, labels=labels), Figure(r, labels=labels))
-        rows.append({
+        taken.append({
             "set": name, "data": SETS[name], "n": len(X), "d": X.shape[1], "k": k,
             "method": method, "features": problem.features.d, "starts": starts,
             "objective": f"{min(fit.values):.5f}",
@@ -173,7 +181,7 @@ def _one_set(name: str, X: Any, y: Any, plan: Plan, say: Say
         figures[TUNED] = 2 * (Figure.absent(rivals.FEW if huge else rivals.FULL),)
     figures["NC"] = _both(y, rivals.normalized_cut(X, y, plan.rivals))
     figures["IterSVR"] = _both(y, rivals.iterative_svr(X, y, plan.rivals))
-    return figures, rows
+    return figures, taken
 
 
 def _both(y: Any, rival: rivals.Rival) -> tuple[Figure, Figure]:

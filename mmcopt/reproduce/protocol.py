@@ -17,6 +17,7 @@ from mmcopt.checks import is_sparse
 from mmcopt.errors import DataError
 from mmcopt.reproduce.sources import absent, untold
 from mmcopt.reproduce.tables import Figure
+from mmcopt.solving import out_of_time
 from mmcopt.solving import run as run_once
 from mmcopt.solving.checkpoints import Checkpoint, words
 
@@ -42,22 +43,52 @@ def data_of(row: str, source: str | None, wanted: Collection[str]) -> Any:
     return load(source) if row in wanted else LEFT_OUT
 
 
+class StoppedError(Exception):
+    """The time is up, or Ctrl-C came, in the middle of a row."""
+
+
 @contextmanager
-def keeping(file: Checkpoint | None) -> Iterator[None]:
-    """Let `kept` use a file inside."""
+def using(file: Checkpoint | None) -> Iterator[None]:
+    """Let `kept` use a file inside, in this thread."""
     before = _file.set(file)
     try:
         yield
     finally:
         _file.reset(before)
+
+
+@contextmanager
+def keeping(file: Checkpoint | None) -> Iterator[None]:
+    """Let `kept` use a file inside, and write it in the end."""
+    try:
+        with using(file):
+            yield
+    finally:
         if file is not None:
             file.write()
 
 
+def keeping_of() -> Checkpoint | None:
+    """The file that `kept` uses here."""
+    return _file.get()
+
+
 def kept(key: str, compute: Callable[[], Any]) -> Any:
-    """A cell of a table that depends on the key alone: from the checkpoint, where it was done."""
+    """A cell of a table that depends on the key alone: from the checkpoint, where it was done.
+
+    Nothing is begun when the row around it has been stopped, and what it cut short is not used.
+    """
+    go_on()
     file = _file.get()
-    return compute() if file is None else file.kept(key, compute)
+    found = compute() if file is None else file.kept(key, compute, lambda _: not out_of_time())
+    go_on()
+    return found
+
+
+def go_on() -> None:
+    """Raise where the row that is at work has been stopped."""
+    if out_of_time():
+        raise StoppedError
 
 
 def fresh_runs(solver: Any, problem: Any, seeds: Sequence[Any],

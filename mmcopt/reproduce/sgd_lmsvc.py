@@ -28,6 +28,7 @@ from mmcopt.metrics import (
     rand_index,
 )
 from mmcopt.reproduce.protocol import data_of, kept
+from mmcopt.reproduce.rows import cut_off, rows
 from mmcopt.reproduce.tables import Figure, PaperTable, Reproduction, Say
 from mmcopt.selection.one_class import agreeing_graph, auto_problem, given_number
 from mmcopt.solving import run as run_once
@@ -210,7 +211,7 @@ def baseline(method: str, X: Floats) -> Callable[[Cell, Any], Trial]:
         solver, kind = registry.solver("SGD")(stop=stop), registry.formulation("OneClassHinge")
 
     def trial(cell: Cell, seed: Any) -> Trial:
-        started = time.process_time()
+        started = time.thread_time()
         problem = kind(X, C=2.0**cell[1] * len(X), kernel=Gaussian(gamma=2.0**cell[0]))
         solver.prepare(problem)
         run = run_once(solver, problem, None, np.random.default_rng(seed))
@@ -219,7 +220,7 @@ def baseline(method: str, X: Floats) -> Callable[[Cell, Any], Trial]:
         band = bool((np.abs(domain.f) <= EPS).any())
         labels = equilibrium(domain, eps=EPS).labels if band else np.zeros(len(X), np.int64)
         bounded = bool((run.point >= (1 - 1e-6) * problem.upper).any())
-        return Trial(labels, time.process_time() - started, _gap(problem, run), band, bounded)
+        return Trial(labels, time.thread_time() - started, _gap(problem, run), band, bounded)
 
     return trial
 
@@ -232,7 +233,7 @@ def _gap(problem: Any, run: Any) -> float:
 
 def ours(method: str, X: Floats, k: int, seed: Any) -> Trial:
     """Our own way from the data to clusters, by `mmcopt.selection.domains`; only `KNOWN` sees k."""
-    started = time.process_time()
+    started = time.thread_time()
     if method == KNOWN:
         result, clusters = given_number(X, k, seed=seed)
     elif method == GRAPH:
@@ -240,7 +241,7 @@ def ours(method: str, X: Floats, k: int, seed: Any) -> Trial:
     else:
         result = whole(solve(auto_problem(X), seed=seed))
         clusters = level_tree(result)
-    return Trial(clusters.labels, time.process_time() - started, result.gap or 0.0)
+    return Trial(clusters.labels, time.thread_time() - started, result.gap or 0.0)
 
 
 # ---------------------------------------------------------------- the protocol
@@ -252,22 +253,34 @@ def reproduce(quick: bool, table: int | None, say: Say, plan: Plan | None = None
     tables, marks = _printed_tables()
     census: dict[str, Census] = {}
     settings: list[dict[str, Any]] = []
-    _warm()
+    done = rows(_measured, plan, list(PRINTED), say)
     for name in PRINTED:
-        data = data_of(name, SETS.get(name), plan.sets)
-        if isinstance(data, str):
-            tables[0].missing[name] = data  # said once, for all five measures
-            say(f"{name}: not run, {data}")
+        found = done.get(name, cut_off())
+        if isinstance(found, str):
+            tables[0].missing[name] = found  # said once, for all five measures
+            say(f"{name}: not run, {found}")
             continue
-        one = OneSet(name, data[0], data[1], plan, census, say)
-        settings += one.run()
-        for measured, row in zip(tables, one.figures(), strict=True):
+        settings += found[0]
+        for measured, row in zip(tables, found[1], strict=True):
             measured.here[name] = row
+        for method, grid in found[2].items():
+            census[method] = census.get(method, Census()).plus(grid)
     return Reproduction("sgd-lmsvc", quick, tables, settings, [*_notes(plan, census), *marks])
 
 
+def _measured(plan: Plan, name: str, say: Say) -> Any:
+    """What was run on a set, its figures, and how its grids ended, or why it is not run."""
+    data = data_of(name, SETS.get(name), plan.sets)
+    if isinstance(data, str):
+        return data
+    _warm()
+    one = OneSet(name, data[0], data[1], plan, say)
+    return one.run(), one.figures(), one.census
+
+
+@functools.cache
 def _warm() -> None:
-    """Compile every loop before anything is timed."""
+    """Compile every loop before anything is timed, once in a process."""
     X = np.random.default_rng(0).standard_normal((30, 2))
     for method in (SVC, SGD, GAP):
         baseline(method, X)((-1, 1), 0)
@@ -283,27 +296,27 @@ class OneSet:
     X: Floats
     y: Any
     plan: Plan
-    census: dict[str, Census]
     say: Say
     trials: dict[str, list[Trial]] = field(default_factory=dict)
+    census: dict[str, Census] = field(default_factory=dict)
 
     def run(self) -> list[dict[str, Any]]:
         """Run every method; a row for each on what was run."""
-        rows = []
+        out = []
         for method in (SVC, SGD, GAP):
             trial = self._keeping(method, baseline(method, self.X))
             grid = Census()
             cell = self._chosen(method, trial, grid)
-            self.census[method] = self.census.get(method, Census()).plus(grid)
+            self.census[method] = grid
             runs = 1 if method == SVC else self.plan.fresh
             self.trials[method] = [trial(cell, (2, i)) for i in range(runs)]
-            rows.append(self._row(method, f"2^{cell[0]}, 2^{cell[1]}", grid))
+            out.append(self._row(method, f"2^{cell[0]}, 2^{cell[1]}", grid))
         k = int(self.y.max()) + 1
         for method in (GRAPH, TREE, KNOWN):
             trial = self._keeping(method, functools.partial(self._ours, method))
             self.trials[method] = [trial(k, i) for i in range(self.plan.ours)]
-            rows.append(self._row(method, "by the rule", None))
-        return rows
+            out.append(self._row(method, "by the rule", None))
+        return out
 
     def _ours(self, method: str, k: int, seed: Any) -> Trial:
         return ours(method, self.X, k, seed)

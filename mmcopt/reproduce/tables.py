@@ -21,6 +21,7 @@ PAPERS: dict[str, str] = {
 
 Say = Callable[[str], Any]
 
+TIME, CTRL_C, LOST = "the time was up", "it was interrupted", "the workers were lost"
 STAR = "*"
 LEGEND = (f"{STAR} labels used: its parameters, or the best of its runs, were chosen with the true "
           "classes, as the paper does. Figures without a star saw no labels.")
@@ -135,6 +136,12 @@ class Reproduction(Mapping[str, Any]):
     settings: list[dict[str, Any]]
     notes: list[str]
     seconds: float = 0.0
+    ended: str = ""  # what came before the last row
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C came before the last row."""
+        return self.ended == CTRL_C
 
     def __getitem__(self, key: str) -> Any:
         return self.to_dict()[key]
@@ -149,6 +156,8 @@ class Reproduction(Mapping[str, Any]):
         form = "quick form" if self.quick else "full form"
         out = [heading(1, f"{self.paper}: {PAPERS[self.paper]}"),
                f"{form}, {self.seconds:.0f} s; {LEGEND}"]
+        if self.ended:
+            out.append(f"These are the rows so far: {self.ended} before the last.")
         for t in self.tables:
             out += [heading(2, f"Table {t.number}: {t.title}"),
                     table(t.lines(), ["data set", "", *t.used()]), *t.left_out()]
@@ -174,8 +183,9 @@ class Reproduction(Mapping[str, Any]):
         """Return the whole report as what JSON can hold."""
         out: dict[str, Any] = plain({
             "paper": self.paper, "title": PAPERS[self.paper], "quick": self.quick,
-            "seconds": self.seconds, "tables": [t.to_dict() for t in self.tables],
-            "settings": self.settings, "notes": self.notes, "legend": LEGEND})
+            "seconds": self.seconds, "ended": self.ended or None,
+            "tables": [t.to_dict() for t in self.tables], "settings": self.settings,
+            "notes": self.notes, "legend": LEGEND})
         return out
 
     def save(self, folder: Any) -> list[pathlib.Path]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import math
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +21,7 @@ from mmcopt.metrics import adjusted_rand_index
 from mmcopt.reproduce import rivals
 from mmcopt.reproduce.margin_protocol import STEPS, floor
 from mmcopt.reproduce.protocol import data_of, fresh_runs, kept, spread
+from mmcopt.reproduce.rows import cut_off, rows
 from mmcopt.reproduce.tables import Figure, PaperTable, Reproduction, Say
 from mmcopt.types import Floats
 
@@ -125,22 +125,30 @@ def reproduce(quick: bool, table: int | None, say: Say, plan: Plan | None = None
     plan = plan or (QUICK if quick else Plan())
     tables = _printed_tables()
     settings = []
+    done = rows(_measured, plan, list(PRINTED), say)
     for name in PRINTED:
-        source = SETS.get(name)
-        data = data_of(name, source and source.name, plan.sets)
-        if not isinstance(data, str):
-            prepare = SETS[name].prepare or np.asarray
-            found = _one_set(name, prepare(data[0]), data[1], plan, say)
-            settings.append(found.settings)
-            for column, values in found.runs.items():
-                for t, figure in zip(tables, _figures(column, values), strict=True):
-                    t.here.setdefault(name, {})[column] = figure
-        else:
+        found = done.get(name, cut_off())
+        if isinstance(found, str):
             for t in tables:
-                t.missing[name] = data
-            say(f"{name}: not run, {data}")
+                t.missing[name] = found
+            say(f"{name}: not run, {found}")
+            continue
+        settings.append(found.settings)
+        for column, values in found.runs.items():
+            for t, figure in zip(tables, _figures(column, values), strict=True):
+                t.here.setdefault(name, {})[column] = figure
     wanted = [t for t in tables if table in (None, t.number)]
     return Reproduction("umc-rls", quick, wanted, settings, _notes(plan))
+
+
+def _measured(plan: Plan, name: str, say: Say) -> Outcome | str:
+    """What a row gives, or why it is not run."""
+    source = SETS.get(name)
+    data = data_of(name, source and source.name, plan.sets)
+    if isinstance(data, str):
+        return data
+    prepare = SETS[name].prepare or np.asarray
+    return _one_set(name, prepare(data[0]), data[1], plan, say)
 
 
 def _figures(column: str, values: list[float]) -> tuple[Figure, Figure]:
@@ -214,11 +222,9 @@ def _one_set(name: str, X: Floats, y: Any, plan: Plan, say: Say) -> Outcome:
                             "remark": SETS[name].note})
     for method, model in _baselines(X, k).items():
         say(f"{name}: {method}")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of EM and of graphs in several pieces
-            out.runs[method] = [kept(f"{name} {method} {seed}",
-                                     functools.partial(_ari, y, model, seed))
-                                for seed in range(plan.baseline)]
+        out.runs[method] = [kept(f"{name} {method} {seed}",
+                                 functools.partial(_ari, y, model, seed))
+                            for seed in range(plan.baseline)]
     solvers = {m: registry.solver(s)(**options) for m, (s, options) in RLS.items()}
     means = _grid(name, X, y, solvers, plan, say)
     for method, solver in solvers.items():
