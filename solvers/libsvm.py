@@ -8,11 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mmcopt.capabilities import Bounded, Capability, SimplexDual
-from mmcopt.checks import hyper, real, require_memory
-from mmcopt.kernels.on_demand import KernelRows
+from mmcopt.checks import hyper, real
+from mmcopt.kernels.on_demand import samples_for_svm
 from mmcopt.modeling.result import Status
 from mmcopt.solving import Progress, Solver
-from mmcopt.types import Floats, Ints
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,13 +67,3 @@ class Libsvm(Solver):
 
     def outcome(self, f: Any, state: Any) -> Status | None:
         return state if isinstance(state, Status) else None
-
-
-def samples_for_svm(kernel: KernelRows, used: Ints) -> tuple[Floats, dict[str, Any]]:
-    """Some samples as LIBSVM takes them, and the options that say which kernel it computes."""
-    if kernel.gaussian is not None:
-        return kernel.gaussian.XT[:, used].T, {"gamma": kernel.gaussian.gamma}
-    n = len(used)
-    require_memory(16.0 * n * n, f"LIBSVM on a {n} x {n} kernel that is not Gaussian",
-                   "use a Gaussian kernel, of which it computes rows.")
-    return kernel.among(used), {"kernel": "precomputed"}

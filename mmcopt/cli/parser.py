@@ -276,7 +276,7 @@ def _compare_parser(commands: Any) -> None:
     run.add_argument("--solvers", metavar="A,B[,PARAM=VALUE]...",
                      help="default: Shaking,Evolutionary,Tabu,Memetic for problems of labels, "
                      "those that fit for the others; also kmeans, spectral, gmm and ward, which "
-                     "see the samples and not the problem")
+                     "see the samples and not the problem, and OneClassSVM for OneClassHinge")
     run.add_argument("--seeds", type=int, default=5, metavar="N",
                      help="runs of each solver (default: %(default)s)")
     run.add_argument("--time-limit", type=float, metavar="SECONDS", help="for each run")

@@ -19,6 +19,7 @@ from mmcopt.bounds.certificates import cheap_bound
 from mmcopt.capabilities import BoxDual
 from mmcopt.compiled.compiling import clock
 from mmcopt.errors import BackendError
+from mmcopt.kernels.on_demand import samples_for_svm
 from mmcopt.linalg import one_thread
 from mmcopt.modeling.result import Result, Status
 from mmcopt.solving.executors import Signal
@@ -56,8 +57,6 @@ class Search:
     cut: bool = False
 
     def __post_init__(self) -> None:
-        from mmcopt.solvers.libsvm import samples_for_svm
-
         upper = self.f.offer(BoxDual).upper
         self.used = np.flatnonzero(upper)  # LIBSVM drops the others, and counts without them
         self.weight = upper[self.used] * (len(self.used) / float(upper.sum()))

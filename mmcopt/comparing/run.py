@@ -255,7 +255,7 @@ def compare(problems: Any, solvers: Any, *, seeds: int | Sequence[Any],
     ----------
     problems : Formulation, list, or dict of names
     solvers : Solver or name, list, or dict of names
-        Beside solvers also "kmeans", "spectral", "gmm" and "ward": see `Baseline`.
+        Beside solvers also "kmeans", "spectral", "gmm", "ward" and "OneClassSVM": see `Baseline`.
     seeds : int or list
         An integer stands for 0 .. seeds - 1. A generator in a list stands for the next number that
         it draws.
