@@ -35,9 +35,8 @@ from mmcopt.reproduce.margin_protocol import (
     score,
     warm,
 )
-from mmcopt.reproduce.protocol import LEFT_OUT, load
+from mmcopt.reproduce.protocol import left_out, load
 from mmcopt.reproduce.rows import cut_off, rows
-from mmcopt.reproduce.sources import untold
 from mmcopt.reproduce.tables import Figure, PaperTable, Reproduction, Say
 
 PAPER = (KM, "NC", "MMC", "GMC", "SVR", "CPM3C")
@@ -232,8 +231,8 @@ def _printed_tables() -> tuple[list[PaperTable], list[str]]:
 def _whole_row(name: str, plan: Plan, measured: dict[tuple[str, int], Part | str]
                ) -> list[Part] | str:
     """What was measured on all data sets of a row, or why it is not whole."""
-    if name not in SETS or name not in plan.sets:
-        return untold(name) if name not in SETS else LEFT_OUT
+    if (why := left_out(name, SETS, plan.sets)) is not None:
+        return why
     parts = [measured.get((name, i), cut_off()) for i in range(len(SETS[name].names))]
     return next((p for p in parts if isinstance(p, str)), cast(list[Part], parts))
 
@@ -278,7 +277,7 @@ def _rivals(X: Any, y: Any, plan: Plan, pair: bool) -> dict[str, tuple[Figure, F
              "MMC": rivals.relaxed_margin(problem, "mmc", relaxed),
              "GMC": rivals.relaxed_margin(problem, "gmmc", relaxed),
              "SVR": rivals.iterative_svr(X, y, effort)}
-    return {name: (*(one.figure(partial(_score, y, j)) for j in (0, 1)), one.time())
+    return {name: (one.figure(partial(_score, y, 0)), one.figure(partial(_score, y, 1)), one.time())
             for name, one in found.items()}
 
 

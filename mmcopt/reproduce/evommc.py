@@ -22,7 +22,7 @@ from mmcopt.kernels import Gaussian
 from mmcopt.metrics import clustering_error
 from mmcopt.reproduce import rivals
 from mmcopt.reproduce.margin_protocol import BETA, fits
-from mmcopt.reproduce.protocol import LEFT_OUT, data_of, fresh_runs, kept, load, spread
+from mmcopt.reproduce.protocol import LEFT_OUT, fresh_runs, kept, left_out, load, spread
 from mmcopt.reproduce.rows import cut_off, rows
 from mmcopt.reproduce.tables import Figure, PaperTable, Reproduction, Say
 from mmcopt.solving import run as run_once
@@ -189,9 +189,9 @@ def reproduce(quick: bool, table: int | None, say: Say, plan: Plan | None = None
     settings = []
     pairs = list(combinations(range(10), 2)) if whole.pairs else []
     found = rows(_measured, (whole, QUICK_LARGE if quick and plan is None else None),
-                 [*SETS, *pairs], say)
+                 [*(name for name in SETS if name in whole.sets), *pairs], say)
     for name in SETS:
-        row = found.get(name, cut_off())
+        row = left_out(name, SETS, whole.sets) or found.get(name, cut_off())
         if isinstance(row, str):
             say(f"{name}: not run, {row}")
             for t in (first, second):
@@ -218,7 +218,7 @@ def _measured(plans: tuple[Plan, Plan | None], task: str | tuple[int, int], say:
     if not isinstance(task, str):
         return _one_pair(*task, whole, say)
     source = SETS[task]
-    data = data_of(task, source.name, whole.sets)
+    data = load(source.name)
     if isinstance(data, str):
         return data
     n = len(data[0])

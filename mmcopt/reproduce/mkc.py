@@ -30,7 +30,7 @@ from mmcopt.reproduce.margin_protocol import (
     score,
     warm,
 )
-from mmcopt.reproduce.protocol import data_of
+from mmcopt.reproduce.protocol import left_out, load
 from mmcopt.reproduce.rows import cut_off, rows
 from mmcopt.reproduce.tables import Figure, PaperTable, Reproduction, Say
 from mmcopt.reproduce.umc_rls import pooled
@@ -109,9 +109,10 @@ def reproduce(quick: bool, table: int | None, say: Say, plan: Plan | None = None
     plan = plan or (QUICK if quick else Plan())
     tables, marks = _printed_tables()
     settings: list[dict[str, Any]] = []
-    found = rows(_measured, plan, list(PRINTED), say)
-    for name in PRINTED:
-        row = found.get(name, cut_off())
+    absent = {name: left_out(name, SETS, plan.sets) for name in PRINTED}
+    found = rows(_measured, plan, [name for name, why in absent.items() if why is None], say)
+    for name, why in absent.items():
+        row = why or found.get(name, cut_off())
         if isinstance(row, str):
             tables[0].missing[name] = row  # said once, for both
             say(f"{name}: not run, {row}")
@@ -124,7 +125,7 @@ def reproduce(quick: bool, table: int | None, say: Say, plan: Plan | None = None
 
 def _measured(plan: Plan, name: str, say: Say) -> Any:
     """What `_one_set` gives for a row, or why it is not run."""
-    data = data_of(name, SETS.get(name), plan.sets)
+    data = load(SETS[name])
     if isinstance(data, str):
         return data
     warm((registry.formulation("CPM3C"), registry.formulation("MKC")))

@@ -36,11 +36,11 @@ def load(name: str) -> tuple[Any, NDArray[np.int64]] | str:
     return (X if is_sparse(X) else np.asarray(X, dtype=np.float64)), y
 
 
-def data_of(row: str, source: str | None, wanted: Collection[str]) -> Any:
-    """The data of a row of a table, or why it is not run: no source of ours, or not wanted."""
-    if source is None:
+def left_out(row: str, known: Collection[str], wanted: Collection[str]) -> str | None:
+    """Why a row of a table is not run, if it is not: no data of ours, or not wanted."""
+    if row not in known:
         return untold(row)
-    return load(source) if row in wanted else LEFT_OUT
+    return None if row in wanted else LEFT_OUT
 
 
 class StoppedError(Exception):

@@ -27,7 +27,7 @@ from mmcopt.metrics import (
     purity,
     rand_index,
 )
-from mmcopt.reproduce.protocol import data_of, kept
+from mmcopt.reproduce.protocol import kept, left_out, load
 from mmcopt.reproduce.rows import cut_off, rows
 from mmcopt.reproduce.tables import Figure, PaperTable, Reproduction, Say
 from mmcopt.selection.one_class import agreeing_graph, auto_problem, given_number
@@ -253,9 +253,10 @@ def reproduce(quick: bool, table: int | None, say: Say, plan: Plan | None = None
     tables, marks = _printed_tables()
     census: dict[str, Census] = {}
     settings: list[dict[str, Any]] = []
-    done = rows(_measured, plan, list(PRINTED), say)
-    for name in PRINTED:
-        found = done.get(name, cut_off())
+    absent = {name: left_out(name, SETS, plan.sets) for name in PRINTED}
+    done = rows(_measured, plan, [name for name, why in absent.items() if why is None], say)
+    for name, why in absent.items():
+        found = why or done.get(name, cut_off())
         if isinstance(found, str):
             tables[0].missing[name] = found  # said once, for all five measures
             say(f"{name}: not run, {found}")
@@ -270,7 +271,7 @@ def reproduce(quick: bool, table: int | None, say: Say, plan: Plan | None = None
 
 def _measured(plan: Plan, name: str, say: Say) -> Any:
     """What was run on a set, its figures, and how its grids ended, or why it is not run."""
-    data = data_of(name, SETS.get(name), plan.sets)
+    data = load(SETS[name])
     if isinstance(data, str):
         return data
     _warm()

@@ -20,7 +20,7 @@ from mmcopt.kernels import Gaussian
 from mmcopt.metrics import adjusted_rand_index
 from mmcopt.reproduce import rivals
 from mmcopt.reproduce.margin_protocol import STEPS, floor
-from mmcopt.reproduce.protocol import data_of, fresh_runs, kept, spread
+from mmcopt.reproduce.protocol import fresh_runs, kept, left_out, load, spread
 from mmcopt.reproduce.rows import cut_off, rows
 from mmcopt.reproduce.tables import Figure, PaperTable, Reproduction, Say
 from mmcopt.types import Floats
@@ -125,9 +125,10 @@ def reproduce(quick: bool, table: int | None, say: Say, plan: Plan | None = None
     plan = plan or (QUICK if quick else Plan())
     tables = _printed_tables()
     settings = []
-    done = rows(_measured, plan, list(PRINTED), say)
-    for name in PRINTED:
-        found = done.get(name, cut_off())
+    absent = {name: left_out(name, SETS, plan.sets) for name in PRINTED}
+    done = rows(_measured, plan, [name for name, why in absent.items() if why is None], say)
+    for name, why in absent.items():
+        found = why or done.get(name, cut_off())
         if isinstance(found, str):
             for t in tables:
                 t.missing[name] = found
@@ -143,8 +144,7 @@ def reproduce(quick: bool, table: int | None, say: Say, plan: Plan | None = None
 
 def _measured(plan: Plan, name: str, say: Say) -> Outcome | str:
     """What a row gives, or why it is not run."""
-    source = SETS.get(name)
-    data = data_of(name, source and source.name, plan.sets)
+    data = load(SETS[name].name)
     if isinstance(data, str):
         return data
     prepare = SETS[name].prepare or np.asarray
@@ -154,7 +154,7 @@ def _measured(plan: Plan, name: str, say: Say) -> Outcome | str:
 def _figures(column: str, values: list[float]) -> tuple[Figure, Figure]:
     """Those of both tables for the runs of a method; without any, the word for it."""
     if not values:
-        return 2 * (Figure.absent(rivals.LARGE),)  # type: ignore[return-value]
+        return Figure.absent(rivals.LARGE), Figure.absent(rivals.LARGE)
     return (spread(values, labels=column in (*RLS, MARGIN)), Figure(max(values), labels=True))
 
 
