@@ -56,21 +56,22 @@ def missing(tables):
             for why, names in reasons.items()]
 
 
-def words(document):
+def words(document, tables):
     """What the words mean that stand for figures."""
-    return [wrapped(note) for note in document["notes"] if note.startswith("'")]
+    used = {f.get("word") for t in tables for row in t["here"].values() for f in row.values()}
+    return [wrapped(note) for note in document["notes"]
+            if note.startswith("'") and note.split("'")[1] in used]
 
 
 def section(paper, document):
     """What stands between the marks."""
     tables = [document["tables"][i] for i in SHOWN[paper]]
     star = LEGEND.replace("* ", "`*` ")
-    about = (f"Printed figure / ours, as `mmcopt reproduce {paper} --quick` gave them in "
-             f"{document['seconds']:.0f} s on a shared core. {star} `!` and `~` mark printed "
-             "figures that cannot be, or say nothing; the command explains each of them and adds "
-             "what was run.")
+    about = (f"Printed figure / ours, as `mmcopt reproduce {paper} --quick` gave them. {star} `!` "
+             "and `~` mark printed figures that cannot be, or say nothing; the command explains "
+             "each of them and adds what was run.")
     shown = [table(t, digits) for t, digits in zip(tables, SHOWN[paper].values(), strict=True)]
-    return "\n\n".join([wrapped(about), *shown, *words(document), *missing(tables)])
+    return "\n\n".join([wrapped(about), *shown, *words(document, tables), *missing(tables)])
 
 
 def main(folder):

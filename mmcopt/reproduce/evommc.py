@@ -112,10 +112,11 @@ class Plan:
         return self
 
 
-QUICK = Plan(tuning=1, finalists=2, more=1, fresh=2, timed=2, pairs=False,
+QUICK = Plan(tuning=1, finalists=2, more=1, fresh=3, timed=3, pairs=False,
              sets=tuple(s for s in SETS if not s.startswith("MNIST")),
              without_evo=("Satellite 1-2",), rivals=rivals.QUICK)
-QUICK_LARGE = replace(QUICK, inverses=(200, 1000), widths=(3, 5), finalists=1, more=0)
+QUICK_LARGE = replace(QUICK, inverses=(200, 1000), widths=(3, 5), finalists=1, more=0, fresh=2,
+                      timed=2)
 
 
 @dataclass

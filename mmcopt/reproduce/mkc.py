@@ -179,7 +179,8 @@ def _one_set(name: str, X: Any, y: Any, plan: Plan, say: Say
         problem, fit = tried[beta]
         took(TUNED, problem, fit, f"{_weights(problem, fit)} at C = {1 / beta:g}*", labels=True)
     else:
-        figures[TUNED] = 2 * (Figure.absent(rivals.FEW if huge else rivals.FULL),)
+        absent = Figure.absent(rivals.FEW if huge else rivals.FULL)
+        figures[TUNED] = absent, absent
     figures["NC"] = _both(y, rivals.normalized_cut(X, y, plan.rivals))
     figures["IterSVR"] = _both(y, rivals.iterative_svr(X, y, plan.rivals))
     return figures, taken

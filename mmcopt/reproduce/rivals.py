@@ -28,8 +28,8 @@ from mmcopt.types import Floats, Ints
 
 LARGE, BINARY, FULL, FEW = "large", "two", "full", "few"
 WORDS = {
-    LARGE: "its matrices are too large at this size: MMC holds the labels of all pairs, GMC the "
-           "products of all features, NC and SVR a kernel matrix.",
+    LARGE: "its matrices are too large at this size: those of GMC and MMC are of all features, of "
+           "MMC for more than two classes of all pairs of samples, of NC and SVR a kernel.",
     BINARY: "it is for two classes only.",
     FULL: "it takes minutes, and stands in the full form only.",
     FEW: "at this size fewer cells or runs were tried than it is chosen from.",

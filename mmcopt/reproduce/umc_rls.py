@@ -201,8 +201,8 @@ def _notes(plan: Plan) -> list[str]:
         f"{MARGIN}: CuttingPlane from random starts on CPM3C with the same kernels, sigma/dmax in "
         f"{_listed(plan.margin_sigmas)}, log2 beta in {_listed(plan.margin_exponents)}, the cell "
         f"of the highest mean ARI of {plan.margin_starts} starts (labels used), and "
-        f"{plan.baseline} fresh starts; each class keeps .8 n / k samples for k > 2. "
-        f"'{rivals.LARGE}': more than {MOST_MARGINS} samples, where the paper has none either.",
+        f"{plan.baseline} fresh starts; each class keeps .8 n / k samples for k > 2.",
+        f"'{rivals.LARGE}': more than {MOST_MARGINS} samples, where the paper has no CPMMC either.",
         f"{OURS}: LeastSquares(X, k) with its defaults (Gaussian(width=1), lam = .1, centred, no "
         f"rescaling) and its default solver, one run a seed, at most {plan.seconds:g} s each.",
     ]

@@ -48,8 +48,9 @@ def test_its_point_is_the_optimum_of_the_literal_program(name):
     assert result.violation == 0.0 and result.verify()
 
 
+@pytest.mark.as_given
 def test_its_nu_is_the_nu_of_our_point():
-    f = PROBLEMS["small C"]
+    f = OneClassHinge(X, C=4.0, kernel=Gaussian(gamma=0.5))
     a = mm.solve(f, mm.solvers.DualCoordinate(tol=1e-9)).point
     model = OneClassSVM(gamma=0.5, nu=f.nu(a), tol=1e-9).fit(X)
     again, _ = OneClassHinge.from_one_class_svm(model, X)
