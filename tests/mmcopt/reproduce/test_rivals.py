@@ -55,6 +55,8 @@ def test_iterative_svr_goes_on_from_k_means(blobs):
     found = rivals.iterative_svr(X, y, SMALL)
     assert len(found.labels) == 3 and found.chosen and found.seconds > 0
     assert agreement(y, found) > 0.98
+    many = rivals.iterative_svr(X, y, replace(SMALL, runs=rivals.TUNING + 2))
+    assert len(many.labels) == rivals.TUNING + 2 and many.width == found.width
     X, y = datasets.load("digits:2,7")
     start = purity(y, rivals.kmeans_labels(X, 2, 0, "random"))
     assert start < 0.98 < agreement(y, rivals.iterative_svr(X, y, replace(
