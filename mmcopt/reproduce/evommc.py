@@ -115,7 +115,7 @@ class Plan:
 QUICK = Plan(tuning=1, finalists=2, more=1, fresh=3, timed=3, pairs=False,
              sets=tuple(s for s in SETS if not s.startswith("MNIST")),
              without_evo=("Satellite 1-2",), rivals=rivals.QUICK)
-QUICK_LARGE = replace(QUICK, inverses=(200, 1000), widths=(3, 5), finalists=1, more=0, fresh=2,
+QUICK_LARGE = replace(QUICK, inverses=(200, 1000), widths=(3,), finalists=1, more=0, fresh=2,
                       timed=2)
 
 
