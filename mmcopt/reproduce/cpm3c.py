@@ -245,7 +245,7 @@ def _measured(plan: Plan, task: tuple[str, int], say: Say) -> Part | str:
     if isinstance(data, str):
         return data
     part = _part(source.names[i], data[0], data[1], source, plan)
-    if source.large or (i + 1) % 15 == 0:
+    if source.large or len(source.names) == 1 or (i + 1) % 15 == 0:
         say(f"{name}: {part.name} {part.scores[BETA][0]:.2f} ({i + 1} of {len(source.names)})")
     return part
 
