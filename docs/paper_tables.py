@@ -22,18 +22,21 @@ SHOWN = {"cpm3c": {0: 2}, "mkc": {0: 2}, "umc-rls": {0: 2}, "evommc": {0: 2, 1: 
 
 def cell(row, column, digits):
     """A figure as it is printed, or a dash."""
-    if column not in row:
-        return ABSENT
-    given = dict(row[column])
-    return Figure(labels=given.pop("labels_used"), **given).show(digits)
+    return Figure.from_dict(row[column]).show(digits) if column in row else ABSENT
+
+
+def numbered(found, column):
+    """Whether a column has a number, of the paper or of ours."""
+    rows = [*found["paper"].values(), *found["here"].values()]
+    return any(column in row and row[column]["value"] is not None for row in rows)
 
 
 def table(found, digits):
     """One table: the figures of the paper and ours, with a slash between them."""
+    used = [c for c in found["columns"] if numbered(found, c)]
     rows = [{"data set": name, **{c: f"{cell(found['paper'][name], c, digits)} / "
-                                     f"{cell(here, c, digits)}" for c in found["columns"]}}
+                                     f"{cell(here, c, digits)}" for c in used}}
             for name in found["paper"] if (here := found["here"].get(name))]
-    used = [c for c in found["columns"] if any(row[c] != f"{ABSENT} / {ABSENT}" for row in rows)]
     return f"**Table {found['table']}, {found['title']}**\n\n" \
         f"{markdown_table(rows, ['data set', *used])}"
 
@@ -49,20 +52,26 @@ def missing(tables):
     for found in tables:
         for name, why in found["missing"].items():
             reasons.setdefault(why, []).append(name)
-    return [wrapped(f"Not run ({why.rstrip('.')}): {', '.join(dict.fromkeys(names))}.")
+    return [wrapped(f"Not run, {why.rstrip('.')}: {', '.join(dict.fromkeys(names))}.")
             for why, names in reasons.items()]
+
+
+def words(document, tables):
+    """What the words mean that stand for figures."""
+    used = {f.get("word") for t in tables for row in t["here"].values() for f in row.values()}
+    return [wrapped(note) for note in document["notes"]
+            if note.startswith("'") and note.split("'")[1] in used]
 
 
 def section(paper, document):
     """What stands between the marks."""
     tables = [document["tables"][i] for i in SHOWN[paper]]
     star = LEGEND.replace("* ", "`*` ")
-    about = (f"Printed figure / ours, as `mmcopt reproduce {paper} --quick` gave them in "
-             f"{document['seconds']:.0f} s on a shared core. {star} `!` and `~` mark printed "
-             "figures that cannot be, or say nothing; the command explains each of them and adds "
-             "what was run.")
+    about = (f"Printed figure / ours, as `mmcopt reproduce {paper} --quick` gave them. {star} `!` "
+             "and `~` mark printed figures that cannot be, or say nothing; the command explains "
+             "each of them and adds what was run.")
     shown = [table(t, digits) for t, digits in zip(tables, SHOWN[paper].values(), strict=True)]
-    return "\n\n".join([wrapped(about), *shown, *missing(tables)])
+    return "\n\n".join([wrapped(about), *shown, *words(document, tables), *missing(tables)])
 
 
 def main(folder):

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mmcopt.capabilities import Bounded, Capability, SimplexDual
-from mmcopt.checks import hyper, real, require_memory
+from mmcopt.checks import hyper, real
+from mmcopt.kernels.on_demand import samples_for_svm
 from mmcopt.modeling.result import Status
 from mmcopt.solving import Progress, Solver
 
@@ -52,15 +53,9 @@ class Libsvm(Solver):
         used = np.flatnonzero(offer.upper)  # it drops the others, and counts without them
         # Its box is the weight, and its coefficients sum to nu times the samples.
         weight = offer.upper[used] * (len(used) / total)
-        gaussian = offer.kernel.gaussian
-        if gaussian is not None:
-            model = OneClassSVM(gamma=gaussian.gamma, nu=1.0 / total, tol=self.tol)
-            model.fit(gaussian.XT[:, used].T, sample_weight=weight)
-        else:
-            require_memory(16.0 * n * n, f"LIBSVM on a {n} x {n} kernel that is not Gaussian",
-                           "use a Gaussian kernel, of which it computes rows.")
-            model = OneClassSVM(kernel="precomputed", nu=1.0 / total, tol=self.tol)
-            model.fit(offer.kernel.among(used), sample_weight=weight)
+        rows, options = samples_for_svm(offer.kernel, used)
+        model = OneClassSVM(nu=1.0 / total, tol=self.tol, **options)
+        model.fit(rows, sample_weight=weight)
         point = np.zeros(n)
         point[used[model.support_]] = np.ravel(model.dual_coef_)
         point /= point.sum()

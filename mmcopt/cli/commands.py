@@ -258,8 +258,10 @@ def reproduce(args: Namespace) -> int:
         raise ParameterError(f"no paper is called {args.paper!r}; there are "
                              f"{', '.join(papers.PAPERS)}.")
     _writable(args.checkpoint)
-    found = papers.run(args.paper, table=args.table, quick=args.quick, out=args.out,
-                       show=not args.json, checkpoint=args.checkpoint)
+    with executor_of(args.executor) as executor:
+        found = papers.run(args.paper, table=args.table, quick=args.quick, out=args.out,
+                           show=not args.json, checkpoint=args.checkpoint,
+                           time_limit=args.time_limit, executor=executor)
     if args.json:
         show_json(found)
-    return DONE
+    return INTERRUPTED if found.interrupted else DONE

@@ -328,7 +328,7 @@ def _compare_parser(commands: Any) -> None:
     run.add_argument("--solvers", metavar="A,B[,PARAM=VALUE]...",
                      help="default: Shaking,Evolutionary,Tabu,Memetic for problems of labels, "
                      "those that fit for the others; also kmeans, spectral, gmm and ward, which "
-                     "see the samples and not the problem")
+                     "see the samples and not the problem, and OneClassSVM for OneClassHinge")
     run.add_argument("--seeds", type=int, default=5, metavar="N",
                      help="runs of each solver (default: %(default)s)")
     clock = run.add_mutually_exclusive_group()
@@ -415,6 +415,9 @@ def _other_parsers(commands: Any) -> None:
     p.add_argument("--table", type=int, metavar="N", help="only this table")
     p.add_argument("--quick", action="store_true", help="fewer runs, less than two minutes")
     p.add_argument("--out", metavar="DIR", help="write Markdown and JSON there")
+    p.add_argument("--time-limit", type=float, metavar="SECONDS",
+                   help="for all: the rows so far are printed when it is over")
+    _executor_option(p, "rows of the tables", "threads")
     _checkpoint_option(p, "cells that are done")
     p.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
 

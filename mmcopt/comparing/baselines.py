@@ -1,8 +1,9 @@
-"""Other people's clusterings as rows of a comparison: k-means, spectral, mixtures, Ward.
+"""Other people's methods as rows of a comparison: k-means, spectral, mixtures, Ward, OneClassSVM.
 
-They look at the samples and not at the problem, whose objective judges them afterwards. Their
-seconds are those of scikit-learn alone; within a budget, where the objective says which start is
-the best, to judge each start counts as well.
+Clusterings look at the samples and not at the problem, whose objective judges them afterwards;
+OneClassSVM solves a problem of ours by other names (`mmcopt.comparing.one_class`). Their seconds
+are those of scikit-learn alone; within a budget, where the objective says which start is the best,
+to judge each start counts as well.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 from mmcopt.bounds.certificates import evaluate
 from mmcopt.capabilities import ConvexProgram
 from mmcopt.checks import choice, is_sparse
+from mmcopt.comparing import one_class
 from mmcopt.compiled.compiling import clock
 from mmcopt.errors import BackendError
 from mmcopt.linalg import one_thread
@@ -30,15 +32,18 @@ from mmcopt.types import Ints, RowBlocks, Seed
 STARTS = 10  # of k-means and of mixtures where no budget asks for restarts
 WAKING = 50  # samples that are clustered before the clock
 NEIGHBORS = 10  # of each sample in the graph of spectral clustering
-# Labels, a row of the history for each start, and whether a signal to stop cut the starts short.
-Found: TypeAlias = tuple[Ints, list[Any], bool]
+# Labels (of OneClassSVM the point), a row of the history for each start (or fit), and whether a
+# signal to stop cut them short.
+Found: TypeAlias = tuple[Any, list[Any], bool]
 # What scikit-learn calls it, where it lives, and whether it reads sparse samples.
 BASELINES: dict[str, tuple[str, str, bool]] = {
     "kmeans": ("KMeans", "sklearn.cluster", True),
     "spectral": ("SpectralClustering", "sklearn.cluster", True),
     "gmm": ("GaussianMixture", "sklearn.mixture", False),
     "ward": ("AgglomerativeClustering", "sklearn.cluster", False),
+    "oneclasssvm": ("OneClassSVM", "sklearn.svm", False),
 }
+DOMAIN = "oneclasssvm"  # the one that solves a problem
 
 
 def baseline_named(name: str) -> Baseline | None:
@@ -52,15 +57,16 @@ def baseline_named(name: str) -> Baseline | None:
 
 @dataclass(frozen=True)
 class Baseline:
-    """A clustering of scikit-learn, to stand beside solvers in `mmcopt.compare`.
+    """A method of scikit-learn, to stand beside solvers in `mmcopt.compare`.
 
     Parameters
     ----------
-    name : "kmeans", "spectral", "gmm" or "ward"
+    name : "kmeans", "spectral", "gmm", "ward" or "oneclasssvm"
         "kmeans" and "gmm" (a Gaussian mixture) take the best of ten starts by their own criterion;
         "spectral" cuts the graph of ten nearest neighbours; "ward" merges clusters and never
         draws. Within a budget those that draw are restarted from one start each, and the problem's
-        objective says which is best, at their expense.
+        objective says which is best, at their expense. "oneclasssvm" solves `OneClassHinge`: it is
+        fitted for one nu after another until its domain is that of our C, and all fits count.
     """
 
     name: str
@@ -74,10 +80,12 @@ class Baseline:
     @property
     def draws(self) -> bool:
         """Whether another seed can make a difference."""
-        return self.name != "ward"
+        return self.name not in ("ward", DOMAIN)
 
     def refuses(self, f: Any) -> str | None:
         """Why it cannot cluster what ``f`` is about, in one clause; None when it can."""
+        if self.name == DOMAIN:
+            return one_class.refuses(f)
         if f.offer(ConvexProgram) is not None:
             return f"it clusters samples, and this {type(f).__name__} is convex: it asks for none."
         vectors = None if isinstance(getattr(f, "X", None), RowBlocks) else f.embedding()
@@ -90,6 +98,9 @@ class Baseline:
 
     def prepare(self, f: Any) -> None:
         """Cluster a few samples, since to import and to wake scikit-learn takes seconds."""
+        if self.name == DOMAIN:
+            one_class.wake()
+            return
         with contextlib.suppress(BackendError):  # the run says so, if it fails there, too
             self._labels(f.embedding()[:max(WAKING, f.n_clusters)], f.n_clusters, 0, 1)
 
@@ -114,6 +125,10 @@ class Baseline:
         """
         stop = stop or threading.Event()
         self.prepare(f)  # where another process runs it, too, and before the clock
+        if self.name == DOMAIN:
+            looking = one_class.Search(f, stop)
+            looking.run()
+            return looking.point, looking.rows, looking.cut
         rng, vectors = np.random.default_rng(seed), f.embedding()
         labels, best, spent = np.zeros(f.n, dtype=np.int64), np.inf, 0.0
         rows: list[Any] = []
@@ -138,10 +153,11 @@ class Baseline:
                          "objective": judged.objective, "best": value})
         return labels, rows, False
 
-    def _judged(self, f: Any, labels: Ints, rows: list[Any], interrupted: bool) -> Result:
-        """Labels and their history as a result, with a bound."""
+    def _judged(self, f: Any, found: Any, rows: list[Any], interrupted: bool) -> Result:
+        """Labels or a point, and their history as a result, with a bound."""
         status = Status.INTERRUPTED if interrupted else Status.CONVERGED
-        return replace(evaluate(f, labels), solver=str(self), status=status, message="",
+        result = one_class.judged(f, found) if self.name == DOMAIN else evaluate(f, found)
+        return replace(result, solver=str(self), status=status, message="",
                        history=History(rows),
                        timing={"begin": float(rows[-1]["seconds"])}).closing()
 

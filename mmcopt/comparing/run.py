@@ -27,7 +27,7 @@ from mmcopt.modeling import Formulation
 from mmcopt.modeling.result import Result, Status
 from mmcopt.solving import solve
 from mmcopt.solving.checkpoints import Checkpoint, Place
-from mmcopt.solving.executors import LostError, Signal, check_executor, is_here, team
+from mmcopt.solving.executors import LostError, Signal, check_executor, check_written_here, team
 from mmcopt.types import Path, Seed
 
 
@@ -255,7 +255,7 @@ def compare(problems: Any, solvers: Any, *, seeds: int | Sequence[Any],
     ----------
     problems : Formulation, list, or dict of names
     solvers : Solver or name, list, or dict of names
-        Beside solvers also "kmeans", "spectral", "gmm" and "ward": see `Baseline`.
+        Beside solvers also "kmeans", "spectral", "gmm", "ward" and "OneClassSVM": see `Baseline`.
     seeds : int or list
         An integer stands for 0 .. seeds - 1. A generator in a list stands for the next number that
         it draws.
@@ -337,9 +337,7 @@ def _opened(n_jobs: int | None, executor: Any, checkpoint: Path | None) -> Check
     check_executor("compare", executor)
     if checkpoint is None:
         return None
-    if executor is not None and not is_here(executor):
-        raise ParameterError("compare: a checkpoint is written by the process that does the runs; "
-                             "leave it out, or use executor='threads'.")
+    check_written_here("compare", executor)
     return Checkpoint(checkpoint, "comparison")
 
 

@@ -281,3 +281,13 @@ def row_weights(given: Any, n: int, owner: str) -> Floats:
         raise DataError(f"{owner}: sample_weight must hold {n} finite numbers, none negative and "
                         f"not all zero; got shape {w.shape}{least}.")
     return read_only(w)
+
+
+def samples_for_svm(kernel: KernelRows, used: Ints) -> tuple[Floats, dict[str, Any]]:
+    """Some samples as LIBSVM takes them, and the options that say which kernel it computes."""
+    if kernel.gaussian is not None:
+        return kernel.gaussian.XT[:, used].T, {"gamma": kernel.gaussian.gamma}
+    n = len(used)
+    require_memory(16.0 * n * n, f"LIBSVM on a {n} x {n} kernel that is not Gaussian",
+                   "use a Gaussian kernel, of which it computes rows.")
+    return kernel.among(used), {"kernel": "precomputed"}

@@ -7,13 +7,15 @@ starred column. Entries of the paper that cannot be what they claim are marked.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from mmcopt import registry
+from mmcopt.reproduce import rivals
 from mmcopt.reproduce.margin_protocol import (
     BETA,
     BETAS,
@@ -33,7 +35,8 @@ from mmcopt.reproduce.margin_protocol import (
     score,
     warm,
 )
-from mmcopt.reproduce.protocol import load
+from mmcopt.reproduce.protocol import left_out, load
+from mmcopt.reproduce.rows import cut_off, rows
 from mmcopt.reproduce.tables import Figure, PaperTable, Reproduction, Say
 
 PAPER = (KM, "NC", "MMC", "GMC", "SVR", "CPM3C")
@@ -135,9 +138,12 @@ class Plan:
     baseline: int = 50  # runs of k-means; a tenth of it for each pair
     betas: tuple[float, ...] = BETAS
     sets: tuple[str, ...] = tuple(SETS)
+    rivals: rivals.Effort = rivals.Effort()
 
 
-QUICK = Plan(starts=10, baseline=20, sets=tuple(s for s in SETS if s != "MNIST"))
+QUICK = Plan(starts=10, baseline=20, sets=tuple(s for s in SETS if s != "MNIST"),
+             rivals=rivals.QUICK)
+PAIRS = replace(rivals.Effort(), widths=(0.2, 0.5, 1.0), runs=5)  # of the full form, for each pair
 
 
 @dataclass(frozen=True)
@@ -152,39 +158,49 @@ class Part:
     fit: Fits
     scores: dict[float, tuple[float, float]]  # of the lowest objective, for each beta
     mean: float  # accuracy over all starts
+    rivals: dict[str, tuple[Figure, Figure, Figure]]  # accuracy, Rand index, seconds
 
 
 def reproduce(quick: bool, table: int | None, say: Say, plan: Plan | None = None) -> Reproduction:
     """Run the protocol on every set that is there."""
     plan = plan or (QUICK if quick else Plan())
     tables, marks = _printed_tables()
-    warm([registry.formulation("CPM3C")])
     settings = []
     wanted = [t for t in tables if table in (None, t.number)]
+    measured = rows(_measured, plan, [
+        (name, i) for name in PRINTED if name in plan.sets for i in range(len(SETS[name].names))],
+        say)
     for name in PRINTED:
-        found = _one_set(name, plan, say)
+        found = _whole_row(name, plan, measured)
         if isinstance(found, str):
             say(f"{name}: not run, {found}")
             wanted[0].missing[name] = found  # said once, for all tables
             continue
-        means = {b: _mean(p.scores[b][0] for p in found) for b in plan.betas}
-        beta = max(means, key=lambda b: means[b])
-        tuned = plan.betas != (BETA,) and not SETS[name].large
-        for j, t in enumerate(tables[:2]):
-            km = [p.means[j] for p in found]
-            t.here[name] = {KM: km[0] if len(found) == 1 else Figure(_mean(f.value for f in km)),
-                            OWN: Figure(_mean(p.scores[BETA][j] for p in found))}
-            if tuned:
-                t.here[name][TUNED] = Figure(_mean(p.scores[beta][j] for p in found), labels=True)
-        if name in tables[2].paper:
-            tables[2].here[name] = {KM: Figure(_mean(p.kmeans_seconds for p in found)),
-                                    OWN: Figure(_mean(p.fit.one for p in found)),
-                                    ALL: Figure(_mean(p.fit.all for p in found))}
-        row = _row(name, found)
-        settings.append(row | {"best beta*": f"{beta:g}" if tuned else "-"})
+        settings.append(_filled(name, found, plan, tables))
         say(f"{name}: accuracy {tables[0].here[name][OWN].show(2)}, k-means "
-            f"{tables[0].here[name][KM].show(2)}, {row['fit, s']} s a fit")
-    return Reproduction("cpm3c", quick, wanted, settings, _notes(plan, marks))
+            f"{tables[0].here[name][KM].show(2)}, {settings[-1]['fit, s']} s a fit")
+    return Reproduction("cpm3c", quick, wanted, settings, _notes(plan, marks, tables))
+
+
+def _filled(name: str, found: list[Part], plan: Plan, tables: Sequence[PaperTable]
+            ) -> dict[str, Any]:
+    """Write the figures of a row into the tables, and return what was run."""
+    means = {b: _mean(p.scores[b][0] for p in found) for b in plan.betas}
+    beta = max(means, key=lambda b: means[b])
+    tuned = plan.betas != (BETA,) and not SETS[name].large
+    for j, t in enumerate(tables[:2]):
+        t.here[name] = {
+            KM: rivals.averaged([p.means[j] for p in found]), **_averaged_rivals(found, j),
+            OWN: Figure(_mean(p.scores[BETA][j] for p in found)),
+            TUNED: Figure(_mean(p.scores[beta][j] for p in found), labels=True) if tuned
+            else Figure.absent(rivals.FULL if plan.betas == (BETA,) else rivals.FEW)}
+    if name in tables[2].paper:
+        times = _averaged_rivals(found, 2)
+        tables[2].here[name] = {KM: Figure(_mean(p.kmeans_seconds for p in found)),
+                                "GMC": times["GMC"], "SVR": times["SVR"],
+                                OWN: Figure(_mean(p.fit.one for p in found)),
+                                ALL: Figure(_mean(p.fit.all for p in found))}
+    return _row(name, found) | {"best beta*": f"{beta:g}" if tuned else "-"}
 
 
 def _mean(values: Any) -> float:
@@ -202,8 +218,8 @@ def _printed_tables() -> tuple[list[PaperTable], list[str]]:
     for name, text in PRINTED_TIMES.items():
         third.paper[name] = {c: Figure(float(word)) for c, word in
                              zip(TIMED, text.split(), strict=True) if word != "-"}
-    for name, (sizes, rows) in WEBKB.items():
-        low, high = (100 * s / rows for s in (fewest_others(name)[0], sizes[0]))
+    for name, (sizes, pages) in WEBKB.items():
+        low, high = (100 * s / pages for s in (fewest_others(name)[0], sizes[0]))
         value = first.paper[name][OWN].value
         if value <= high:
             mark(first, name, OWN, SINGLE)
@@ -212,21 +228,26 @@ def _printed_tables() -> tuple[list[PaperTable], list[str]]:
     return [first, second, third], notes
 
 
-def _one_set(name: str, plan: Plan, say: Say) -> list[Part] | str:
-    """Measure all data sets of a row, or say why they cannot be had."""
-    if name not in SETS:
-        return "it is not among our data."
-    if name not in plan.sets:
-        return "left out of this form."
-    source, parts = SETS[name], []
-    for i, one in enumerate(source.names):
-        data = load_text(one) if source.text else load(one)
-        if isinstance(data, str):
-            return data
-        parts.append(_part(one, data[0], data[1], source, plan))
-        if source.large or (i + 1) % 15 == 0:
-            say(f"{name}: {one} {parts[-1].scores[BETA][0]:.2f} ({i + 1} of {len(source.names)})")
-    return parts
+def _whole_row(name: str, plan: Plan, measured: dict[tuple[str, int], Part | str]
+               ) -> list[Part] | str:
+    """What was measured on all data sets of a row, or why it is not whole."""
+    if (why := left_out(name, SETS, plan.sets)) is not None:
+        return why
+    parts = [measured.get((name, i), cut_off()) for i in range(len(SETS[name].names))]
+    return next((p for p in parts if isinstance(p, str)), cast(list[Part], parts))
+
+
+def _measured(plan: Plan, task: tuple[str, int], say: Say) -> Part | str:
+    """What was measured on one data set of a row, or why it cannot be had."""
+    warm((registry.formulation("CPM3C"),))
+    (name, i), source = task, SETS[task[0]]
+    data = load_text(source.names[i]) if source.text else load(source.names[i])
+    if isinstance(data, str):
+        return data
+    part = _part(source.names[i], data[0], data[1], source, plan)
+    if source.large or len(source.names) == 1 or (i + 1) % 15 == 0:
+        say(f"{name}: {part.name} {part.scores[BETA][0]:.2f} ({i + 1} of {len(source.names)})")
+    return part
 
 
 def _part(name: str, X: Any, y: Any, source: Source, plan: Plan) -> Part:
@@ -241,7 +262,33 @@ def _part(name: str, X: Any, y: Any, source: Source, plan: Plan) -> Part:
     scores |= {beta: scores[BETA] for beta in plan.betas if beta not in scores}
     fit = found[BETA]
     return Part(name, (int(X.shape[0]), int(X.shape[1])), k, (a, r), seconds, fit, scores,
-                _mean(score(y, labels)[0] for labels in fit.labels))
+                _mean(score(y, labels)[0] for labels in fit.labels),
+                _rivals(X, y, plan, len(source.names) > 1))
+
+
+def _rivals(X: Any, y: Any, plan: Plan, pair: bool) -> dict[str, tuple[Figure, Figure, Figure]]:
+    """The methods beside ours on a set; of one of many pairs less is run."""
+    k = int(y.max()) + 1
+    whole = plan.rivals == rivals.Effort()
+    effort = PAIRS if pair and whole else plan.rivals
+    relaxed = replace(effort, conic=0) if pair and not whole else effort
+    problem = registry.formulation("CPM3C")(X, k, beta=BETA, size_floor=floor(k))
+    found = {"NC": rivals.normalized_cut(X, y, effort),
+             "MMC": rivals.relaxed_margin(problem, "mmc", relaxed),
+             "GMC": rivals.relaxed_margin(problem, "gmmc", relaxed),
+             "SVR": rivals.iterative_svr(X, y, effort)}
+    return {name: (one.figure(partial(_score, y, 0)), one.figure(partial(_score, y, 1)), one.time())
+            for name, one in found.items()}
+
+
+def _score(y: Any, which: int, labels: Any) -> float:
+    return score(y, labels)[which]
+
+
+def _averaged_rivals(parts: Sequence[Part], which: int) -> dict[str, Figure]:
+    """Their figures of one kind, over all sets of a row."""
+    return {name: rivals.averaged([p.rivals[name][which] for p in parts])
+            for name in parts[0].rivals}
 
 
 def _row(name: str, parts: list[Part]) -> dict[str, Any]:
@@ -261,7 +308,8 @@ def _row(name: str, parts: list[Part]) -> dict[str, Any]:
     }
 
 
-def _notes(plan: Plan, marks: list[str]) -> list[str]:
+def _notes(plan: Plan, marks: list[str],
+           tables: Sequence[PaperTable]) -> list[str]:
     single = not_single(PRINTED, PAPER, (OWN,), CLASSES)
     *common, impossible = protocol(plan.starts)
     betas = ", ".join(f"{b:g}" for b in plan.betas)
@@ -285,7 +333,7 @@ def _notes(plan: Plan, marks: list[str]) -> list[str]:
         "Table 4: the paper's times are MATLAB's. KM here is KMeans(n_init=10) of scikit-learn; "
         f"{OWN} a mean fit from one start, features and a k-means start included; '{ALL}' what "
         "the figures of Tables 2 and 3 took. No table of the paper prints times for its pairs.",
-        "NC, MMC, GMC and SVR are other methods; their figures are the paper's.",
+        *rivals.notes(plan.rivals, tables),
         single,
         impossible,
         *marks,

@@ -20,8 +20,10 @@ from mmcopt.metrics import accuracy
 from mmcopt.reproduce.cpm3c import OWN, PRINTED
 from mmcopt.reproduce.margin_protocol import KM
 from mmcopt.reproduce.protocol import kept, load
+from mmcopt.reproduce.rows import cut_off, rows
 from mmcopt.reproduce.tables import Figure, PaperTable, Reproduction, Say
-from mmcopt.solving import solve
+from mmcopt.solving import solve, whole
+from mmcopt.solving.runs import seconds_left
 from mmcopt.solving.starts import kmeans_labels
 
 OPTIMUM, GAP, ABOVE, OPEN = "optimum", "gap, %", "KM costs more, %", "?"
@@ -71,37 +73,47 @@ def reproduce(quick: bool, table: int | None, say: Say, plan: Plan | None = None
     out = PaperTable(1, "accuracy in per cent of k-means and of the proved optimum of CPM3C",
                      (KM, OWN, OPTIMUM, GAP, ABOVE), digits=3)
     settings = []
+    done = rows(_measured, plan, plan.cells, say)
     for cell in plan.cells:
         words = PRINTED.get(cell.name, ("", ""))[0].split()
         out.paper[cell.title] = {c: Figure(float(words[j])) for c, j in ((KM, 0), (OWN, -1))
                                  if words}
-        data = load(cell.source)
-        if isinstance(data, str):
-            out.missing[cell.title] = data
+        found = done.get(cell, cut_off())
+        if isinstance(found, str):
+            out.missing[cell.title] = found
             continue
-        rows = slice(None, cell.n * cell.every, cell.every)
-        X, y = data[0][rows], data[1][rows]
-        found = kept(f"{cell} {plan.seconds}", functools.partial(_proved, X, y, cell, plan))
         mark = "" if found["gap"] <= PROVED else OPEN
         out.here[cell.title] = {
             KM: Figure(found["kmeans"]), OPTIMUM: Figure(found["accuracy"], mark=mark),
             GAP: Figure(100 * found["gap"]), ABOVE: Figure(100 * found["above"])}
-        settings.append({"set": cell.title, "n": len(X), "k": cell.k,
+        settings.append({"set": cell.title, "n": found["n"], "k": cell.k,
                          "classes": found["classes"],
                          "objective": f"{found['objective']:.6f}",
                          "proved": f"{found['bound']:.6f}", "nodes": found["nodes"],
                          "MB of proof": f"{found['size']:.2f}", "verified": found["verified"]})
-        say(f"{cell.title}: accuracy {found['accuracy']:.2f}, gap {100 * found['gap']:.4f} %")
     return Reproduction("margins", quick, [out], settings, _notes(out))
+
+
+def _measured(plan: Plan, cell: Cell, say: Say) -> dict[str, Any] | str:
+    """What was proved of a cell, or why it is not run."""
+    data = load(cell.source)
+    if isinstance(data, str):
+        return data
+    chosen = slice(None, cell.n * cell.every, cell.every)
+    X, y = data[0][chosen], data[1][chosen]
+    found = kept(f"{cell} {plan.seconds}", functools.partial(_proved, X, y, cell, plan))
+    say(f"{cell.title}: accuracy {found['accuracy']:.2f}, gap {100 * found['gap']:.4f} %")
+    return found | {"n": len(X)}
 
 
 def _proved(X: Any, y: Any, cell: Cell, plan: Plan) -> dict[str, Any]:
     """Prove one optimum; what k-means costs more is measured from the bound."""
     f = registry.formulation("CPM3C")(X, cell.k, beta=cell.beta)
     tree = registry.solver("MarginTree" if cell.k == 2 else "ClassTree")()
-    result = solve(f, tree, seed=0, time_limit=plan.seconds)
+    result = whole(solve(f, tree, seed=0, time_limit=min(plan.seconds, seconds_left())))
     labels = kmeans_labels(f, np.random.default_rng(0))
-    machine = solve(f.restrict(labels), registry.solver("CuttingPlane")(epsilon=1e-4), seed=0)
+    machine = whole(solve(f.restrict(labels), registry.solver("CuttingPlane")(epsilon=1e-4),
+                          seed=0))
     duals = {} if result.certificate is None else result.certificate.duals
     bound = result.lower_bound or 0.0
     found = f.labels(result.point)

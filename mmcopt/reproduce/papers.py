@@ -7,10 +7,13 @@ import sys
 import time
 from typing import Any
 
+from mmcopt.checks import optional, real
 from mmcopt.errors import ParameterError
 from mmcopt.reproduce.protocol import keeping
+from mmcopt.reproduce.rows import placed
 from mmcopt.reproduce.tables import PAPERS, Reproduction, Say
 from mmcopt.solving.checkpoints import Checkpoint
+from mmcopt.solving.executors import check_executor, check_written_here
 from mmcopt.types import Path
 
 _MODULES = {"umc-rls": "mmcopt.reproduce.umc_rls", "evommc": "mmcopt.reproduce.evommc",
@@ -21,7 +24,8 @@ TABLES = {"umc-rls": (1, 2), "evommc": (1, 2), "sgd-lmsvc": (1,), "cpm3c": (2, 3
 
 
 def run(paper: str, *, table: int | None = None, quick: bool = False, out: Any = None,
-        show: Say | bool | None = None, checkpoint: Path | None = None) -> Reproduction:
+        show: Say | bool | None = None, checkpoint: Path | None = None,
+        time_limit: float | None = None, executor: Any = None) -> Reproduction:
     """Run the protocol of a paper and return its tables beside ours.
 
     Runs are done one after another: seconds are among the figures, and runs side by side would
@@ -42,6 +46,16 @@ def run(paper: str, *, table: int | None = None, quick: bool = False, out: Any =
         standard output; None or False is silent.
     checkpoint : path
         A file to which the cells that are done are written: the same call goes on after them.
+    time_limit : float
+        Seconds for all, after which no row is begun, and one at work ends soon and is left out.
+    executor : None, "threads", "processes", Executor or Client
+        Where the rows are done side by side, as in `mmcopt.solve`: the figures are the same, but
+        for those of time.
+
+    Returns
+    -------
+    Reproduction
+        After the time limit or Ctrl-C with the rows so far; its ``ended`` says which it was.
     """
     if paper not in PAPERS:
         raise ParameterError(f"run: paper must be one of {', '.join(map(repr, PAPERS))}; "
@@ -49,6 +63,8 @@ def run(paper: str, *, table: int | None = None, quick: bool = False, out: Any =
     if table is not None and table not in TABLES[paper]:
         raise ParameterError(f"run: table must be one of {', '.join(map(str, TABLES[paper]))} for "
                              f"{paper}; got {table!r}.")
+    optional(real(0)).check("run", "time_limit", time_limit)
+    check_executor("run", executor)
     started = time.perf_counter()
 
     def say(line: str) -> None:
@@ -57,11 +73,14 @@ def run(paper: str, *, table: int | None = None, quick: bool = False, out: Any =
         elif show:
             print(f"[{time.perf_counter() - started:5.0f} s] {line}", file=sys.stderr, flush=True)
 
-    file = None if checkpoint is None else Checkpoint(checkpoint, "reproduction")
-    if file is not None:
+    file = None
+    if checkpoint is not None:
+        check_written_here("run", executor)
+        file = Checkpoint(checkpoint, "reproduction")
         file.belongs({"paper": paper, "form": "quick" if quick else "full"})
-    with keeping(file):
+    with keeping(file), placed(executor, time_limit) as place:
         found: Reproduction = importlib.import_module(_MODULES[paper]).reproduce(quick, table, say)
+    found.ended = place.ended
     found.seconds = time.perf_counter() - started
     if out is not None:
         for path in found.save(out):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ PAPERS: dict[str, str] = {
 
 Say = Callable[[str], Any]
 
+TIME, CTRL_C, LOST = "the time was up", "it was interrupted", "the workers were lost"
 STAR = "*"
 LEGEND = (f"{STAR} labels used: its parameters, or the best of its runs, were chosen with the true "
           "classes, as the paper does. Figures without a star saw no labels.")
@@ -34,9 +36,17 @@ class Figure:
     count: int | None = None
     labels: bool = False
     mark: str = ""  # what a note of the report explains
+    word: str = ""  # stands for a number that there is not; a note explains it
+
+    @classmethod
+    def absent(cls, word: str) -> Figure:
+        """A word in the place of a number."""
+        return cls(math.nan, word=word)
 
     def show(self, digits: int) -> str:
         """``0.96±0.01*``; a count stands in brackets, a mark at the end."""
+        if self.word:
+            return self.word
         text = f"{self.value:.{digits}f}"
         if self.sd is not None:
             text += f"±{self.sd:.{digits}f}"
@@ -45,9 +55,17 @@ class Figure:
         return text + STAR * self.labels + self.mark
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what stands in JSON; the mark only where there is one."""
+        """Return what stands in JSON; the mark and the word only where there is one."""
         out = {"value": self.value, "sd": self.sd, "count": self.count, "labels_used": self.labels}
-        return out | ({"mark": self.mark} if self.mark else {})
+        return out | {name: text for name, text in (("mark", self.mark), ("word", self.word))
+                      if text}
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Figure:
+        """The figure that `to_dict` has written down."""
+        given = dict(stored)
+        value = given.pop("value")
+        return cls(math.nan if value is None else value, labels=given.pop("labels_used"), **given)
 
 
 @dataclass
@@ -62,15 +80,27 @@ class PaperTable:
     here: dict[str, dict[str, Figure]] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
 
+    def used(self) -> list[str]:
+        """The columns that have a number of the paper or of ours."""
+        rows = [*self.paper.values(), *self.here.values()]
+        return [c for c in self.columns if any(c in row and not row[c].word for row in rows)]
+
     def lines(self) -> list[dict[str, str]]:
-        """Two lines a data set, the paper's and ours."""
+        """Two lines a data set, the paper's and ours; of one that was not run the paper's."""
         out = []
         for name, printed in self.paper.items():
-            for who, figures in (("paper", printed), ("here", self.here.get(name, {}))):
+            for who, figures in (("paper", printed), ("here", self.here.get(name))):
+                if figures is None:
+                    continue
                 cells = {c: figures[c].show(self.digits) if c in figures else ABSENT
-                         for c in self.columns}
+                         for c in self.used()}
                 out.append({"data set": name if who == "paper" else "", "": who, **cells})
         return out
+
+    def left_out(self) -> list[str]:
+        """The rows that were not run, a sentence for each reason."""
+        return [f"Not run, {why}: {', '.join(names)}." for why, names in
+                by_reason([self]).items()]
 
     def to_dict(self) -> dict[str, Any]:
         """Return every figure as numbers."""
@@ -78,6 +108,22 @@ class PaperTable:
                  for who, side in (("paper", self.paper), ("here", self.here))}
         return {"table": self.number, "title": self.title, "columns": list(self.columns),
                 **sides, "missing": dict(self.missing)}
+
+
+def figures_of(tables: Sequence[PaperTable]) -> list[Figure]:
+    """All figures of ours that are shown."""
+    return [row[c] for t in tables for row in t.here.values() for c in t.used() if c in row]
+
+
+def by_reason(tables: Sequence[PaperTable]) -> dict[str, list[str]]:
+    """The rows of some tables that were not run, by the reason why."""
+    reasons: dict[str, list[str]] = {}
+    for table in tables:
+        for name, why in table.missing.items():
+            names = reasons.setdefault(why.rstrip("."), [])
+            if name not in names:
+                names.append(name)
+    return reasons
 
 
 @dataclass(eq=False)
@@ -90,6 +136,12 @@ class Reproduction(Mapping[str, Any]):
     settings: list[dict[str, Any]]
     notes: list[str]
     seconds: float = 0.0
+    ended: str = ""  # what came before the last row
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C came before the last row."""
+        return self.ended == CTRL_C
 
     def __getitem__(self, key: str) -> Any:
         return self.to_dict()[key]
@@ -104,10 +156,11 @@ class Reproduction(Mapping[str, Any]):
         form = "quick form" if self.quick else "full form"
         out = [heading(1, f"{self.paper}: {PAPERS[self.paper]}"),
                f"{form}, {self.seconds:.0f} s; {LEGEND}"]
+        if self.ended:
+            out.append(f"These are the rows so far: {self.ended} before the last.")
         for t in self.tables:
             out += [heading(2, f"Table {t.number}: {t.title}"),
-                    table(t.lines(), ["data set", "", *t.columns])]
-            out += [f"{name}: not run, {why}" for name, why in t.missing.items()]
+                    table(t.lines(), ["data set", "", *t.used()]), *t.left_out()]
         if self.settings:
             columns = list(dict.fromkeys(key for row in self.settings for key in row))
             out += [heading(2, "What was run"), table(self.settings, columns)]
@@ -130,8 +183,9 @@ class Reproduction(Mapping[str, Any]):
         """Return the whole report as what JSON can hold."""
         out: dict[str, Any] = plain({
             "paper": self.paper, "title": PAPERS[self.paper], "quick": self.quick,
-            "seconds": self.seconds, "tables": [t.to_dict() for t in self.tables],
-            "settings": self.settings, "notes": self.notes, "legend": LEGEND})
+            "seconds": self.seconds, "ended": self.ended or None,
+            "tables": [t.to_dict() for t in self.tables], "settings": self.settings,
+            "notes": self.notes, "legend": LEGEND})
         return out
 
     def save(self, folder: Any) -> list[pathlib.Path]:

@@ -65,6 +65,13 @@ def check_executor(owner: str, executor: Any) -> None:
                          f"{executor!r}.")
 
 
+def check_written_here(owner: str, executor: Any) -> None:
+    """Refuse a checkpoint where other processes do the work."""
+    if executor is not None and not is_here(executor):
+        raise ParameterError(f"{owner}: a checkpoint is written by the process that does the runs; "
+                             "leave it out, or use executor='threads'.")
+
+
 def warn_if_lost(owner: str, ended: BaseException | None, what: str) -> None:
     """Say that workers are gone, where that has ended a call, and what the answer is made of."""
     if isinstance(ended, LostError):

@@ -369,9 +369,12 @@ def test_describe(run, name, words):
 def test_reproduce(run, monkeypatch):
     asked = []
 
+    class Report(dict):
+        interrupted = False
+
     def reproduce(paper, **options):
         asked.append((paper, options))
-        return {"cells": [float("nan")]}
+        return Report(cells=[float("nan")])
 
     fake = types.SimpleNamespace(PAPERS={"umc-rls": "..."}, run=reproduce)
     monkeypatch.setitem(sys.modules, "mmcopt.reproduce", fake)
@@ -379,7 +382,11 @@ def test_reproduce(run, monkeypatch):
     code, out, _ = run("reproduce", "umc-rls", "--quick", "--table", "2", "--json")
     assert code == 0 and json.loads(out) == {"cells": [None]}
     assert asked == [("umc-rls", {"table": 2, "quick": True, "out": None, "show": False,
-                                  "checkpoint": None})]
+                                  "checkpoint": None, "time_limit": None, "executor": None})]
+    Report.interrupted = True
+    assert run("reproduce", "umc-rls", "--time-limit", "9", "--executor", "threads")[0] == 130
+    assert (asked[1][1]["time_limit"], asked[1][1]["executor"]) == (9.0, "threads")
+    assert run("reproduce", "umc-rls", "--executor", "there")[0] == 2
     assert run("reproduce", "nix")[0::2] == (2, "mmcopt: no paper is called 'nix'; there are "
                                                 "umc-rls.\n")
 

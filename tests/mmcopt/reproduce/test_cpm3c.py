@@ -17,9 +17,11 @@ from mmcopt.reproduce import cpm3c as paper
 from mmcopt.reproduce import margin_protocol
 from mmcopt.reproduce.margin_protocol import fits, impossible, score, two_class_rand
 from mmcopt.reproduce.papers import run
+from mmcopt.reproduce.rivals import QUICK
 from mmcopt.reproduce.tables import STAR
 
-TINY = paper.Plan(starts=4, baseline=3, betas=(0.02, 0.1), sets=("Dig 1-7", "Dig 0689"))
+TINY = paper.Plan(starts=4, baseline=3, betas=(0.02, 0.1), sets=("Dig 1-7", "Dig 0689"),
+                  rivals=replace(QUICK, widths=(0.5,), conic=0))
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +130,8 @@ def test_runs(found):
     first, second, third = found.tables
     row = first.here["Dig 1-7"]
     assert row["CPM3C"].value == 100.0 and second.here["Dig 1-7"]["CPM3C"].value == 1.0
-    assert {c for c, f in row.items() if f.labels} == {"CPM3C, best beta"}
+    assert {c for c, f in row.items() if f.labels} == {"CPM3C, best beta", "NC", "SVR"}
+    assert min(row["SVR"].value, row["MMC"].value) > 99 and row["GMC"].word == "full"
     assert row["KM"].sd is not None and row["KM"].value > 60
     four = first.here["Dig 0689"]
     assert four["CPM3C"].value > 90 and four["CPM3C, best beta"].value >= four["CPM3C"].value
@@ -138,9 +141,11 @@ def test_runs(found):
     rows = {r["set"]: r for r in found.settings}
     assert rows["Dig 1-7"]["starts"] == 4 and rows["Dig 1-7"]["n"] == 361
     assert float(rows["Dig 1-7"]["objective"]) < 0.09
-    assert str(found).count("Letter: not run") == 1
-    assert first.missing["Letter"] == "left out of this form."
-    assert first.missing["Cora-DS"] == "it is not among our data."
+    assert four["MMC"].word == "large" and four["SVR"].word == "two"
+    left = "Not run, left out of this form: Dig 3-8, Dig 2-7, Dig 8-9, Letter,"
+    assert str(found).count(left) == 1
+    assert first.missing["Letter"] == "left out of this form"
+    assert first.missing["Cora-DS"].startswith("its data are not ours; get them from cora-")
     assert any(line.startswith("Dig 1-7: accuracy 100.00") for line in found.lines)
 
 
@@ -158,8 +163,10 @@ def test_pairs_are_averaged(monkeypatch):
     plan = replace(TINY, sets=("UCIDig",), betas=(0.02,), starts=4, baseline=10)
     report = paper.reproduce(True, 2, lambda line: None, plan)
     (first,) = report.tables
-    assert first.number == 2 and set(first.here["UCIDig"]) == {"KM", "CPM3C"}
-    assert first.here["UCIDig"]["KM"].sd is None
+    assert first.number == 2 and set(first.here["UCIDig"]) == set(first.columns)
+    assert first.here["UCIDig"]["KM"].sd is None is first.here["UCIDig"]["NC"].sd
+    assert {c: f.word for c, f in first.here["UCIDig"].items() if f.word} == {
+        "GMC": "full", "CPM3C, best beta": "full"}
     (row,) = report.settings
     pair, lowest = row["pairs below 80 %"].split()  # the true split of 1 and 8 is not the lowest
     assert pair == "1-8"

@@ -72,24 +72,27 @@ def test_umc_runs(umc):
     row = first.here["Iris"]
     assert row["UMC-RLS"].value == pytest.approx(0.96, abs=0.005)
     starred = {c for c, f in row.items() if f.labels}
-    assert starred == {"Stoc-RLS", "Steep-RLS", "UMC-RLS"}
+    assert starred == {"Stoc-RLS", "Steep-RLS", "UMC-RLS", "CPMMC"}
+    assert row["CPMMC"].value > 0.4
     assert all(f.labels for f in second.here["Iris"].values())  # a maximum uses them by itself
     assert umc.settings[0]["UMC-RLS"] in ("0.3, 2^-3", "0.4, 2^-3")
     assert umc.settings[0]["trace(K)/n"] == 1.0  # neither centred nor rescaled
     assert umc.settings[0]["ours, no labels: trace(K)/n"] == pytest.approx(0.1511, abs=1e-3)
     assert any("UMC-RLS sigma" in line for line in umc.lines)
-    assert "not among our data" in first.missing["Coil 5-8"]
+    assert "get them from COIL-20" in first.missing["Coil 5-8"]
 
 
 def test_evo_runs(evo):
     first, second = evo.tables
     row = first.here["UCI digits 1-7"]
     assert row["EvoMMC"].value == 0.0 and row["FastEvoMMC"].value <= 1.0
-    assert {c for c, f in row.items() if f.labels} == {"EvoMMC", "FastEvoMMC"}
-    assert {c for c, f in row.items() if not f.labels} == {"KM", "ours, no labels"}
+    assert {c for c, f in row.items() if f.labels} == {"IterSVR", "EvoMMC", "FastEvoMMC"}
+    assert {c for c, f in row.items() if not f.labels} == {
+        "KM", "MMC", "GMMC", "CPMMC", "EvoMMC tuned anew", "ours, no labels"}
+    assert row["IterSVR"].value <= 1.0 == row["CPMMC"].value + 1.0
     assert second.here["UCI digits 1-7"]["EvoMMC"].count >= 1000
     assert evo.settings[0]["EvoMMC: l/n, sigma/s, 1/(lam n)"] == "0.03, 1, 2"
-    assert first.missing["Ionosphere"] == "left out of this form."
+    assert first.missing["Ionosphere"] == "left out of this form"
 
 
 def test_the_problem_of_a_cell():
@@ -140,7 +143,7 @@ def test_text(report):
     assert ["set", "one", "paper", "0.50±0.10", "0.75"] in words
     assert ["here", "0.62±0.00*", "-"] in words
     assert ["set", "two", "paper", "12.00", "(345)", "-"] in words
-    assert "set two: not run, no data." in lines and "- a note" in lines
+    assert "Not run, no data: set two." in lines and "- a note" in lines
     assert "* labels used" in text
 
 
