@@ -44,10 +44,10 @@ class Priced:
 class FactorLagrangian:
     """``-<R, VV'>`` plus penalties of the rows of a program that VV' breaks.
 
-    V has rows of length sqrt(top). A row ``a(X) <= r`` of price p and weight s counts ``(max(0, p + s (a(X) - r))^2 - p^2) / 2s``,
-    and the maximum is its next price. Weights are ``weight`` over the squared norm of the row. At
-    a minimum ``S = Diag(u) - C`` annihilates V, where u follows from V; if no eigenvalue of S is
-    negative, u and the next prices are the best duals for the function.
+    V has rows of length sqrt(top). A row ``a(X) <= r`` of price p and weight s counts
+    ``max(0, p + s (a(X) - r))^2 / 2s``, and the maximum is its next price. Weights are ``weight``
+    over the squared norm of the row. At a minimum ``S = Diag(u) - C`` annihilates V, where u
+    follows from V; if no eigenvalue of S is negative, u and the next prices bound the function.
     """
 
     lift: Lift
