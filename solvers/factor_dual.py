@@ -65,8 +65,9 @@ class FactorDual(Solver):
 
     A driver step is one minimisation of ``evaluations`` L-BFGS iterations, and a change of prices;
     every ``every`` steps, and ever more seldom, once X is near an optimum of the program without
-    cuts, those of price 0 are dropped and violated ones added. The bound is proved as that of any other duals. For some
-    hundred nodes and more it is ten times faster than `RegularizedDual`, which is more exact.
+    cuts, those of price 0 are dropped and violated ones added. The bound is proved as that of any
+    other duals. For some hundred nodes and more it is ten times faster than `RegularizedDual`,
+    which is more exact.
 
     Examples
     --------

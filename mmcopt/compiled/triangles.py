@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from mmcopt.compiled.loops import compiled
@@ -75,7 +77,8 @@ def collect(X: Floats, top: float, binary: bool, least: float, out: Ints, by: Fl
 
 
 @compiled(error_model="numpy", fastmath={"reassoc", "contract", "nnan"})
-def worst_of_pairs(X: Floats, top: float, binary: bool, least: float, out: Ints, by: Floats) -> int:
+def worst_of_pairs(X: Floats, top: float, binary: bool, least: float, out: Any,
+                   by: Floats) -> int:
     """Write, for each two nodes, the worst triangle with a later one, if beyond ``least``."""
     m, found = X.shape[0], 0
     for i in range(m):
