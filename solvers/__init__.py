@@ -11,6 +11,7 @@ from mmcopt.solvers.cutting_plane import CuttingPlane
 from mmcopt.solvers.direct import Direct
 from mmcopt.solvers.dual_coordinate import DualCoordinate
 from mmcopt.solvers.evolutionary import Evolutionary
+from mmcopt.solvers.factor_dual import FactorDual
 from mmcopt.solvers.hartigan import Hartigan
 from mmcopt.solvers.interior_point import InteriorPoint
 from mmcopt.solvers.joint_dual import JointDual
@@ -34,8 +35,8 @@ from mmcopt.solvers.stochastic_descent import StochasticDescent
 from mmcopt.solvers.tabu import Tabu
 
 __all__ = ["Alternating", "Annealing", "BranchAndBound", "BruteForce", "ClassTree", "Conic",
-           "Continuation", "CuttingPlane", "Direct", "DualCoordinate", "Evolutionary", "Hartigan",
-           "InteriorPoint", "JointDual", "KernelBarrier", "KernelTree", "KernighanLin",
+           "Continuation", "CuttingPlane", "Direct", "DualCoordinate", "Evolutionary", "FactorDual",
+           "Hartigan", "InteriorPoint", "JointDual", "KernelBarrier", "KernelTree", "KernighanLin",
            "LabelGeneration", "Libsvm", "Lloyd", "LowRank", "MarginBarrier", "MarginSearch",
            "MarginTree", "Memetic", "RegularizedDual", "SGD", "Shaking", "Splitting",
            "SteepestDescent", "StochasticDescent", "Tabu"]

@@ -368,7 +368,7 @@ class RegularizedDual(Solver):
         cuts = old.join(self._violated(lift, state.X, state.least))
         if len(cuts) - len(old) < lift.m:
             state.least = max(LEAST_VIOLATION, state.least / 2)
-        duals.update(g=_spread(duals["g"][keep], old, cuts), **cuts.by_name)
+        duals.update(g=old.carry(duals["g"][keep], cuts), **cuts.by_name)
         state.space = DualSpace(lift, cuts)
         state.z = state.space.pack(duals)
         return len(cuts) - len(old)
@@ -409,11 +409,3 @@ def _newton_direction(pairs: list[tuple[Floats, Floats]], g: Floats, free: Any,
     q = float(sy[-1] / (Y[-1] @ Y[-1])) * (g - a @ Y)
     c, _ = dtrtrs(upper, sy * a - Y @ q, trans=1)
     return np.asarray(q + c @ S, dtype=np.float64)
-
-
-def _spread(g: Floats, old: Cuts, cuts: Cuts) -> Floats:
-    """Multipliers of the old cuts in the order of all cuts, in which each kind begins with them."""
-    out = np.zeros(len(cuts))
-    for new, kept in zip(cuts.parted(out), old.parted(g), strict=True):
-        new[:len(kept)] = kept
-    return out

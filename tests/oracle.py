@@ -39,7 +39,7 @@ CLUSTERINGS = [p for p, f in PROBLEMS.items() if p not in LABEL_PROBLEMS + RELAX
 LATER = {p for p in RELAXATIONS + CLUSTERINGS if int(p.rpartition("-")[2]) >= 2}
 GOOD = 1e-9  # relative: objectives from two formulas
 # Solvers of the dual: their points are feasible only in the limit.
-LOOSE = {"JointDual", "RegularizedDual"}
+LOOSE = {"FactorDual", "JointDual", "RegularizedDual"}
 # Where every X_ij >= floor has a multiplier and there are no cuts, the smoothed dual is so badly
 # conditioned that steps end short of the optimum: up to 2 per mille on the examples.
 SHORT = {("Partition", "RegularizedDual"): 3e-3, ("DiffracRelaxation", "RegularizedDual"): 3e-3}

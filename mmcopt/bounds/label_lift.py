@@ -79,6 +79,13 @@ class Cuts:
         return Cuts(_new_rows(self.triangles, other.triangles),
                     _new_rows(self.cliques, other.cliques), _new_rows(self.odd, other.odd))
 
+    def carry(self, values: Floats, cuts: Cuts) -> Floats:
+        """Numbers of these as those of joined cuts, where each kind begins with these; else 0."""
+        out = np.zeros(len(cuts))
+        for new, kept in zip(cuts.parted(out), self.parted(values), strict=True):
+            new[:len(kept)] = kept
+        return out
+
 
 def _new_rows(old: Ints, new: Ints) -> Ints:
     if not len(new):

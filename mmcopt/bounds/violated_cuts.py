@@ -52,18 +52,19 @@ def cliques(lift: Lift, X: Floats, most: int, least: float) -> tuple[Ints, Float
     return members[keep].astype(np.int64), violation[keep]
 
 
-def odd_sets(lift: Lift, X: Floats, most: int, least: float) -> Ints:
+def odd_sets(lift: Lift, X: Floats, most: int, least: float, draw: int = 0,
+             starts: int = STARTS) -> Ints:
     """Up to ``most`` sets of five nodes violated by more than ``least``, found by local search.
 
-    Searches begin with random sets, always the same for so many nodes.
+    Searches begin with random sets, always the same for so many nodes and a number of a draw.
     """
     from mmcopt.compiled.odd_sets import SIZE, improved
 
     m = lift.m
     if m < SIZE or most < 1:
         return NO_SETS
-    rng = np.random.default_rng(m)
-    nodes = np.argsort(rng.random((STARTS * m, m)), axis=1)[:, :SIZE] + 1
+    rng = np.random.default_rng([m, draw] if draw else m)
+    nodes = np.argsort(rng.random((starts * m, m)), axis=1)[:, :SIZE] + 1
     sets = nodes * rng.choice([-1, 1], nodes.shape)
     by = np.empty(len(sets))
     improved(np.ascontiguousarray(X, dtype=np.float64), sets, by)
@@ -79,6 +80,21 @@ def violated(lift: Lift, X: Floats, most: int, least: float = 0.02) -> Cuts:
     """The most violated cuts at X."""
     X = np.ascontiguousarray(X, dtype=np.float64)
     return Cuts(triangles(lift, X, most, least)[0], cliques(lift, X, most // 4 + 1, least)[0])
+
+
+def spread(lift: Lift, X: Floats, most: int, least: float) -> Cuts:
+    """Cuts violated by more than ``least``, of which no two triangles begin with the same pair.
+
+    So they reach more of X than the most violated ones, and are found in a third of the time.
+    """
+    from mmcopt.compiled import triangles as loops
+
+    X = np.ascontiguousarray(X)
+    room = X.shape[0] * (X.shape[0] - 1) // 2
+    out, by = np.empty((room, 4), dtype=np.int32), np.empty(room, dtype=np.float32)
+    found = loops.worst_of_pairs(X, X.dtype.type(lift.top), bool(lift.binary), least, out, by)
+    order = np.argsort(-by[:found], kind="stable")[:most]
+    return Cuts(out[order].astype(np.int64), cliques(lift, X, most // lift.k**2 + 1, least)[0])
 
 
 def worst(lift: Lift, X: Floats) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from mmcopt.compiled.loops import compiled
@@ -71,4 +73,34 @@ def collect(X: Floats, top: float, binary: bool, least: float, out: Ints, by: Fl
                     out[found, 0], out[found, 1], out[found, 2], out[found, 3] = i, j, h, kind
                     by[found] = v
                     found += 1
+    return found
+
+
+@compiled(error_model="numpy", fastmath={"reassoc", "contract", "nnan"})
+def worst_of_pairs(X: Floats, top: float, binary: bool, least: float, out: Any,
+                   by: Floats) -> int:
+    """Write, for each two nodes, the worst triangle with a later one, if beyond ``least``."""
+    m, found = X.shape[0], 0
+    for i in range(m):
+        for j in range(i + 1, m):
+            a, most = X[i, j], -4.0 * X[i, i]
+            for h in range(j + 1, m):
+                b, c = X[i, h], X[j, h]
+                total = a + b + c
+                v = total - 2 * min(a, min(b, c))
+                most = max(most, max(v, -total) if binary else v)
+            if most - top <= least or found == len(by):
+                continue
+            for h in range(j + 1, m):
+                b, c = X[i, h], X[j, h]
+                total, low = a + b + c, min(a, min(b, c))
+                v = total - 2 * low
+                odd = binary and -total > v
+                if max(v, -total) >= most - 1e-6 if odd else v >= most - 1e-6:
+                    kind = 1 if low == c else 2 if low == b else 3
+                    out[found, 0], out[found, 1], out[found, 2] = i, j, h
+                    out[found, 3] = 0 if odd else kind
+                    by[found] = most - top
+                    found += 1
+                    break
     return found

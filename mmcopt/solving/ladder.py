@@ -53,11 +53,11 @@ CLOSING = 6e-10  # seconds for proving and rounding what a relaxation has come t
 SPLIT = 4000  # nodes up to which a dense relaxation of k-means, or of a graph, fits into memory
 SEEDED = 12  # steps of the default search that begins at rounded labels,
 WHOLE = 1_000_000  # and of one whole run of it: a limit of steps keeps it from beginning again
-# Of RegularizedDual, where pairs of samples have rows of their own and evaluations take long, and
-# where cuts are many: both ways the bound rises from the start.
-LARGE: dict[str, Any] = {"anchored": True, "start": 0.005, "evaluations": 10}
+FACTORED = 450  # samples from which X is held as a factor
+# Of RegularizedDual where cuts are many: the bound rises from the start.
 ANCHORED: dict[str, Any] = {"anchored": True, "start": 0.01, "evaluations": 30,
                             "cuts_per_node": 8.0, "patience": 12}
+LARGE: dict[str, Any] = {"odd_per_node": 9.0}  # of FactorDual
 
 
 @dataclass
@@ -163,7 +163,8 @@ def tighten(result: Result, *, time_limit: float | None = None, improve: bool = 
 
     The levels are: the eigenvalue bound; all labelings, where they are few; the semidefinite
     relaxation (max-cut for two clusters, by `InteriorPoint`, or roughly by `LowRank` for many
-    samples; partition for more); the same with cuts, and branch and bound, which goes on from them.
+    samples; partition for more); the same with cuts, by `FactorDual` at once where samples are many
+    hundreds; and branch and bound, which goes on from them.
     A limit leaves time to prove what was reached. For k-means and its kin it is
     the Peng-Wei relaxation with cuts, after the cheap ones, and branch and bound. For hinge
     problems the levels are the lifted margin and, for two clusters, a tree over their labels, or
@@ -246,10 +247,11 @@ def _levels(f: Any) -> list[Level] | None:
     if isinstance(lq.matrix, Sparse) and lq.n > SPLIT:
         return []  # relaxations are dense
     tree = Level("branch-and-bound", _branched, True)
-    if lq.k == 2:
-        return [Level("sdp", _first), _dual("sdp+cuts", ANCHORED), tree]
-    many = [_dual("partition", LARGE), _dual("partition+cuts", ANCHORED), tree]
-    return [tree] if lq.n <= BRANCHING else many
+    kind = "sdp+cuts" if lq.k == 2 else "partition+cuts"
+    if lq.n > FACTORED:
+        return [_dual(kind, "FactorDual", LARGE), tree]
+    return [Level("sdp", _first), _dual(kind, "RegularizedDual", ANCHORED), tree] if lq.k == 2 \
+        else [tree]
 
 
 def _levels_of_ratio(ratio: LabelRatio) -> list[Level]:
@@ -303,10 +305,10 @@ def _first(climb: _Climb) -> None:
         _relaxed(climb, relaxed, solver, share=FIRST)
 
 
-def _dual(kind: str, options: dict[str, Any]) -> Level:
-    """A relaxation with many rows or cuts by its regularised dual, until all is proved."""
+def _dual(kind: str, name: str, options: dict[str, Any]) -> Level:
+    """A relaxation with many rows or cuts by a solver of its dual, until all is proved."""
     def take(climb: _Climb) -> None:
-        solver = registry.solver("RegularizedDual")(target=climb.target, **options)
+        solver = registry.solver(name)(target=climb.target, **options)
         _relaxed(climb, climb.result.formulation.relax(kind), solver)
 
     return Level(kind, take, True)

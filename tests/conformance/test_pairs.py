@@ -180,7 +180,8 @@ def test_a_saved_result_comes_back_whole(problem, solver, tmp_path):
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_same_seed_same_bytes_for_any_number_of_jobs(solver):
     f = example_of(solver)
-    slow = ("BranchAndBound", "RegularizedDual", "JointDual", "KernelTree", "ClassTree")
+    slow = ("BranchAndBound", "FactorDual", "RegularizedDual", "JointDual", "KernelTree",
+            "ClassTree")
     few = {"restarts": 3, "max_iter": 3 if solver in slow else None}
     runs = [mm.solve(f, solver, seed=5, n_jobs=jobs, **few) for jobs in (2, 1, None)]
     seed = np.random.SeedSequence(5)
