@@ -49,6 +49,7 @@ class _Active:
     whole: Any = None
     duals: Duals = field(default_factory=dict)
     state: Any = None
+    first: float = 0.0  # precision
     proved: float = -math.inf
     gains: list[float] = field(default_factory=list)  # of each time the solver went on
     X: Any = None
@@ -172,13 +173,13 @@ class BranchAndBound(Solver):
     """Prove that labels are optimal, or how far from it they can be.
 
     `Memetic` finds labels. Then the open node of lowest bound is taken (best first): its
-    semidefinite relaxation with cuts is solved by `FactorDual`, beginning at its parent's
-    duals, and stopped as soon as it reaches the value to beat; its X is rounded to labels. What is
-    left is split on the pair of nodes about which X is least decided: together (a contraction) or
-    apart (a cannot-link). Nodes of at most ``enumerate`` labelings are enumerated. The certificate
-    is the tree with the duals of its nodes. A driver step is a few steps of a node's relaxation;
-    memory grows with the number of leaves. Practical up to about 100 samples, and beyond that where
-    the root nearly closes the gap.
+    semidefinite relaxation with cuts is solved by `RegularizedDual`, or of two sides of any sizes
+    by `FactorDual`, beginning at its parent's duals, and stopped as soon as it reaches the value to
+    beat; its X is rounded to labels. What is left is split on the pair of nodes about which X is
+    least decided: together (a contraction) or apart (a cannot-link). Nodes of at most ``enumerate``
+    labelings are enumerated. The certificate is the tree with the duals of its nodes. A driver step
+    is a few steps of a node's relaxation; memory grows with the number of leaves. Practical up to
+    about 100 samples, and beyond that where the root nearly closes the gap.
 
     Where several nodes are open, ``batch`` of them are worked on in turn, or side by side where
     `mmcopt.solve` is given an ``executor``; the tree is the same.
@@ -342,7 +343,8 @@ class BranchAndBound(Solver):
             state.closed, state.active = min(state.closed, at.bound), None
             return
         root, kind = at.node == 0, nodes_of(lq)
-        slow = kind.slow(at.gains, cutoff - at.bound, root)
+        share = 0.0 if at.state is None else kind.precision(at.state) / at.first
+        slow = kind.slow(at.gains, cutoff - at.bound, share, root)
         limit = self.root_rounds if root else self.node_rounds
         if (slow or len(at.gains) >= limit) and not out_of_time():
             self._improve(lq, state, at, rng)
@@ -367,9 +369,11 @@ class BranchAndBound(Solver):
                rng: np.random.Generator) -> None:
         """Raise the bound of the node by some steps of its relaxation."""
         cutoff, kind = self._cutoff(lq, state), nodes_of(lq)
-        inner = kind.solver(cutoff + 0.1 * self.gap * abs(cutoff))
+        inner = kind.solver(cutoff + 0.1 * self.gap * abs(cutoff), bool(at.node > 0 or at.duals))
         out = run(inner, at.lift, at.state or at.duals or None, rng, max_iter=CHUNK)
         at.X, at.duals, at.state = out.point, out.duals, out.state
+        if at.state is not None:  # which it is where Ctrl-C or a breakdown came in between
+            at.first = at.first or kind.precision(at.state)
         proved = at.lift.lower(at.duals)
         at.gains.append(proved - at.proved)
         at.proved = max(at.proved, proved)

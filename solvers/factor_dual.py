@@ -103,8 +103,9 @@ class FactorDual(Solver):
         lagrangian = FactorLagrangian(lift, weight, dtype, lift.clean(duals)[1])
         V = rng.standard_normal((lift.m, min(lift.m, math.ceil(math.sqrt(2 * lift.m)) + 1)))
         top = largest_eigenvalue(lift.R)
+        trivial, none = lift.clean({"u": np.full(lift.m, top)})
         state = _Factor(lagrangian, lagrangian.factor(V.astype(dtype)), lagrangian.priced(duals),
-                        lift.trace * top, lift.trace * top, {"u": np.full(lift.m, top)})
+                        lift.trace * top, lift.trace * top, {**trivial, **none.by_name})
         if duals:
             state.upper, state.duals = lift.upper(duals), duals
         self._book(lift, state, lagrangian.at(state.V, state.prices))
