@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import http.client
 import io
+import math
 import os
 import pathlib
 import time
@@ -30,7 +31,7 @@ from mmcopt.datasets.table import Table
 from mmcopt.errors import DataError, ParameterError
 from mmcopt.types import Path
 
-SILENCE = 30  # seconds without an answer after which a server is given up
+SILENCE = 30  # seconds of no answer that are waited at most
 PIECE = 2**16  # bytes between two looks at the clock
 MOST = 2**28  # bytes of a file; those above are more than twenty times larger than the largest set
 
@@ -210,7 +211,7 @@ def _download(address: str, end: float | None) -> bytes:
     """The bytes at an address, all that were announced."""
     request = Request(address, headers={"User-Agent": f"mmcopt/{__version__}"})
     out = io.BytesIO()
-    with urlopen(request, timeout=SILENCE) as answer:  # addresses of our own table alone
+    with urlopen(request, timeout=_patience(end)) as answer:  # addresses of our own table alone
         announced = answer.headers.get("Content-Length")
         while part := _piece(answer):
             out.write(part)
@@ -221,6 +222,14 @@ def _download(address: str, end: float | None) -> bytes:
     if announced is not None and out.tell() != int(announced):
         raise EOFError(f"the connection was cut after {out.tell()} of {announced} bytes")
     return out.getvalue()
+
+
+def _patience(end: float | None) -> float:
+    """Seconds without an answer after which a server is given up."""
+    left = math.inf if end is None else end - time.perf_counter()
+    if left <= 0:
+        raise TimeoutError("the time limit is over")
+    return min(SILENCE, left)
 
 
 def _piece(answer: Any) -> bytes:

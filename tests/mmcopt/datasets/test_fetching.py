@@ -179,9 +179,28 @@ def test_nobody_answers(tiny, server, tmp_path):
 
 
 def test_the_time_limit_ends_a_download(tiny, ticking, tmp_path):
-    ticking(1.0)
+    ticking(0.3)
     assert "the time limit is over after 32 bytes" in refused(tmp_path, time_limit=0.5)
     assert datasets.fetch("tiny", time_limit=100).verified
+
+
+def test_nothing_is_asked_for_after_the_time_limit(tiny, server, ticking, tmp_path):
+    ticking(1.0)
+    assert "the time limit is over)" in refused(tmp_path, time_limit=0.5) and not server.asked
+
+
+def test_a_silent_server_is_given_up_at_the_time_limit(tiny, ticking, monkeypatch, tmp_path):
+    waits = []
+
+    def silent(_, timeout):
+        waits.append(timeout)
+        raise TimeoutError("timed out")
+
+    monkeypatch.setattr(fetching, "urlopen", silent)
+    ticking(1.0)
+    for limit in (None, 5.0, 100.0):
+        refused(tmp_path, time_limit=limit)
+    assert waits == [fetching.SILENCE, 4.0, fetching.SILENCE]
 
 
 def test_a_file_without_end(tiny, monkeypatch, tmp_path):
