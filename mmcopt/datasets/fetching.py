@@ -13,6 +13,7 @@ import io
 import math
 import os
 import pathlib
+import shlex
 import time
 import zipfile
 from collections.abc import Callable, Sequence
@@ -144,7 +145,8 @@ def _folder(folder: Path | None) -> pathlib.Path:
                              "sets are kept, or give one (folder=, or --to in a shell).")
     path = pathlib.Path(given).expanduser()
     if not path.is_dir():
-        raise DataError(f"fetch: {path} is not a folder; make it first (mkdir -p {path}).")
+        raise DataError(f"fetch: {path} is not a folder; make it first (mkdir -p "
+                        f"{shlex.quote(str(path))}).")
     if not os.access(path, os.W_OK):
         raise DataError(f"fetch: {path} cannot be written to; give another folder (folder=, or "
                         "--to in a shell).")
@@ -253,9 +255,9 @@ def _member(archive: bytes, name: str) -> bytes:
 
 def _reason(error: BaseException) -> str:
     """What went wrong, in the words of the one who knows it."""
+    inner: Any = error.reason if isinstance(error, URLError) else error
     if isinstance(error, HTTPError):
-        return f"the server answered {error.code} {error.reason}"
-    inner = error.reason if isinstance(error, URLError) else error
+        inner = f"the server answered {error.code} {error.reason}"
     return " ".join(str(inner).split()) or type(inner).__name__
 
 

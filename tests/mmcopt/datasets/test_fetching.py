@@ -27,6 +27,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.server.asked.append(self.path)
         body = self.server.files.get(self.path, 404)
+        if body == 302:
+            self.send_response(302)
+            self.send_header("Location", self.path)
+            self.end_headers()
+            return
         if isinstance(body, int):
             self.send_error(body)
             return
@@ -156,6 +161,7 @@ def test_another_file_than_the_known_one_is_not_written(tiny, server, tmp_path):
 @pytest.mark.parametrize(("answer", "words"), [
     (None, "was cut after 7 of 32 bytes"), (404, "the server answered 404 Not Found"),
     (500, "the server answered 500"),
+    (302, "an infinite loop"),
 ])
 def test_a_server_that_fails(tiny, server, tmp_path, answer, words):
     server.files["/set.data"] = answer
@@ -256,7 +262,7 @@ def test_a_folder_that_cannot_be_written_to_is_refused_before_the_download(
 
 
 def test_folders_that_are_none(tiny, server, monkeypatch, tmp_path):
-    assert "mkdir -p" in refused(tmp_path, folder=tmp_path / "nowhere")
+    assert f"(mkdir -p '{tmp_path}/no where')" in refused(tmp_path, folder=tmp_path / "no where")
     monkeypatch.delenv("MMCOPT_DATA")
     with pytest.raises(ParameterError, match="MMCOPT_DATA is not set"):
         datasets.fetch("tiny")
