@@ -56,9 +56,10 @@ class Command:
 
 def completion(args: Namespace) -> int:
     """Print the script for a shell."""
-    if args.shell not in SCRIPTS:
+    shell = args.shell.casefold()
+    if shell not in SCRIPTS:
         raise ParameterError(f"completion is for {', '.join(SCRIPTS)}; got {args.shell!r}.")
-    say(SCRIPTS[args.shell](commands(build_parser())).rstrip())
+    say(SCRIPTS[shell](commands(build_parser())).rstrip())
     return DONE
 
 

@@ -91,6 +91,7 @@ def fetch(name: str, folder: Path | None = None, *, again: bool = False,
         Where the file is, and whether its source had the hashes that are known.
     """
     one = _known(name)
+    name = one.name
     place = _folder(folder) / f"{name}.npz"
     optional(real(0)).check("fetch", "time_limit", time_limit)
     before = _remembered(place)
@@ -130,11 +131,13 @@ def published() -> list[dict[str, Any]]:
 
 
 def _known(name: str) -> Published:
-    if name not in PUBLISHED:
+    """A set by its name, whatever its case."""
+    known = {one.casefold(): one for one in PUBLISHED}.get(str(name).casefold())
+    if known is None:
         raise ParameterError(f"fetch: no public set is called {name!r}; there are "
                              f"{', '.join(PUBLISHED)}. Sets of OpenML need no fetching: "
                              "load('openml:NAME').")
-    return PUBLISHED[name]
+    return PUBLISHED[known]
 
 
 def _folder(folder: Path | None) -> pathlib.Path:

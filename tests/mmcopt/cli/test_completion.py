@@ -84,6 +84,7 @@ def test_commands_are_those_of_the_parser():
 def test_other_shells_are_refused(run):
     code, _, err = run("completion", "tcsh")
     assert code == 2 and "completion is for bash, zsh, fish; got 'tcsh'" in err
+    assert run("completion", "ZSH")[1].startswith("#compdef mmcopt")
 
 
 # ---------------------------------------------------------------- bash

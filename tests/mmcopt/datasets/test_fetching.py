@@ -79,6 +79,7 @@ def test_a_set_is_fetched_verified_and_loaded(tiny, tmp_path):
     said = []
     found = datasets.fetch("tiny", watch=said.append)
     assert found.verified and not found.there and found.sha256 == (HASH,)
+    assert datasets.fetch("TINY").there
     assert found.path == tmp_path / "tiny.npz" and "hashes that are known" in found.words
     assert len(said) == 1 and said[0].endswith("/set.data")
     X, y = datasets.load("tiny")
