@@ -447,7 +447,7 @@ def test_demo(run):
     (["doctor", "now"], "unrecognized arguments: now (mmcopt doctor --help"),
     (["--versio"], "--versio; did you mean --version? (mmcopt --help"),
     (["solv", "iris"], "no command is called 'solv' (did you mean solve?); there are demo, solve"),
-    (["demo", "--out", "/no/such"], "--out /no/such: there is no such folder"),
+    (["demo", "--out", "/no/such"], "--out /no/such: there is no such folder; make it first"),
 ])
 def test_bad_input(run, argv, words):
     code, _, err = run(*argv)
