@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from mmcopt import registry
-from mmcopt.checks import data_matrix, integer, real
+from mmcopt.checks import data_matrix, integer, is_sparse, real
 from mmcopt.errors import BackendError, MMCError, MMCWarning, ParameterError
 from mmcopt.kernels import Gaussian
 from mmcopt.modeling import Formulation, Result
@@ -223,7 +223,7 @@ class Partition(_Panel):
             with _cautions() as heard:
                 self.result = solve(problem, seed=self.seed, time_limit=self.time_limit,
                                     init=before.labels if before is not None and again else None)
-            flat = self.X.shape[1] == 2 and problem.n_clusters > 1
+            flat = self.X.shape[1] == 2 and problem.n_clusters > 1 and not is_sparse(self.X)
             self._show(self.result, "regions" if flat else "clusters",
                        " | ".join([self.result.summary(), *heard]))
         except MMCError as e:

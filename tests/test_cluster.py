@@ -91,6 +91,7 @@ def test_the_command_line_works_on_a_scheduler(cluster, capsys):
 
 @pytest.mark.parametrize(("word", "says"), [
     ("gpu", "--executor must be threads, processes, or the address of a scheduler such as tcp"),
+    ("tcp://nowhere", "such as tcp://127.0.0.1:8786; got 'tcp://nowhere'"),
     pytest.param("tcp://127.0.0.1:9", "no scheduler answers at tcp://127.0.0.1:9",
                  marks=pytest.mark.slow)])
 def test_the_command_line_refuses_what_is_no_place(word, says, capsys):

@@ -10,7 +10,6 @@ from mmcopt.kernels import Gaussian
 
 class Objective(BaseObjective):
     name = "Least-squares clustering"
-    url = "https://pypi.org/project/mmcopt"
     min_benchopt_version = "1.6"
     requirements = ["pip::mmcopt"]
     sampling_strategy = "iteration"

@@ -254,12 +254,13 @@ def reproduce(args: Namespace) -> int:
         else:
             say("papers:", *(f"  {name}" for name in papers.PAPERS))
         return DONE
-    if args.paper not in papers.PAPERS:
+    paper = args.paper.casefold()
+    if paper not in papers.PAPERS:
         raise ParameterError(f"no paper is called {args.paper!r}; there are "
                              f"{', '.join(papers.PAPERS)}.")
     _writable(args.checkpoint)
     with executor_of(args.executor) as executor:
-        found = papers.run(args.paper, table=args.table, quick=args.quick, out=args.out,
+        found = papers.run(paper, table=args.table, quick=args.quick, out=args.out,
                            show=not args.json, checkpoint=args.checkpoint,
                            time_limit=args.time_limit, executor=executor)
     if args.json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from mmcopt.datasets.public_sets import PUBLISHED
 from mmcopt.errors import ParameterError
 from mmcopt.solving.executors import NAMES
 
+PLAIN = re.compile(r"\w[\w.:+-]*")  # which no shell parts or runs; files may be called anything
 FILES, FOLDERS, WORDS, LIST, NOTHING = "files", "folders", "words", "list", "nothing"
 
 
@@ -56,9 +58,10 @@ class Command:
 
 def completion(args: Namespace) -> int:
     """Print the script for a shell."""
-    if args.shell not in SCRIPTS:
+    shell = args.shell.casefold()
+    if shell not in SCRIPTS:
         raise ParameterError(f"completion is for {', '.join(SCRIPTS)}; got {args.shell!r}.")
-    say(SCRIPTS[args.shell](commands(build_parser())).rstrip())
+    say(SCRIPTS[shell](commands(build_parser())).rstrip())
     return DONE
 
 
@@ -139,13 +142,14 @@ KNOWN: dict[str, tuple[str, Callable[[], Sequence[str]]]] = {
 }
 
 
-def _value(words: tuple[str, ...], action: argparse.Action) -> Value:
+def _value(command: tuple[str, ...], action: argparse.Action) -> Value:
     """What an argument or the value of an option can be, by its name and how the help calls it."""
     called = str(action.metavar or action.dest)
-    known = KNOWN.get(f"{' '.join(words)} {action.dest}") or KNOWN.get(action.dest)
+    known = KNOWN.get(f"{' '.join(command)} {action.dest}") or KNOWN.get(action.dest)
     if known is not None:
         kind, names = known
-        return Value(kind, called, tuple(names()), files="DATA" in called)
+        words = tuple(name for name in names() if PLAIN.fullmatch(name))
+        return Value(kind, called, words, files="DATA" in called)
     if "FILE" in called or ".npz" in called:
         return Value(FILES, called)
     return Value(FOLDERS if "DIR" in called else NOTHING, called)

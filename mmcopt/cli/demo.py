@@ -30,7 +30,7 @@ def demo(args: Namespace) -> int:
     """Run the demo."""
     folder = pathlib.Path(args.out)
     if not args.no_plot and not folder.is_dir():
-        raise DataError(f"--out {folder}: there is no such folder.")
+        raise DataError(f"--out {folder}: there is no such folder; make it first.")
     X, y = datasets.load(DATA)
     X, y = X[:IMAGES], None if y is None else y[:IMAGES]
     problem: Any = registry.formulation("LeastSquares")(X, 2, kernel=Gaussian(width=0.5), lam=0.1)

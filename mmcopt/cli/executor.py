@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from mmcopt.errors import BackendError, ParameterError
 from mmcopt.solving.executors import NAMES
 
-SCHEMES = ("tcp://", "tls://", "ucx://", "inproc://")
+ADDRESS = re.compile(r"(tcp|tls|ucx)://.+:\d+|inproc://.+")
 ANSWER = 10  # seconds that a scheduler has to answer
 
 
@@ -19,7 +20,7 @@ def executor_of(word: str | None) -> Iterator[Any]:
     if word is None or word in NAMES:
         yield word
         return
-    if not word.startswith(SCHEMES):
+    if not ADDRESS.fullmatch(word):
         raise ParameterError(f"--executor must be {', '.join(NAMES)}, or the address of a "
                              f"scheduler such as tcp://127.0.0.1:8786; got {word!r}.")
     try:

@@ -415,8 +415,7 @@ def _other_parsers(commands: Any) -> None:
     p.add_argument("--table", type=int, metavar="N", help="only this table")
     p.add_argument("--quick", action="store_true", help="fewer runs, less than two minutes")
     p.add_argument("--out", metavar="DIR", help="write Markdown and JSON there")
-    p.add_argument("--time-limit", type=float, metavar="SECONDS",
-                   help="for all: the rows so far are printed when it is over")
+    _time_limit_option(p, "of all rows; those so far are printed when it is over")
     _executor_option(p, "rows of the tables", "threads")
     _checkpoint_option(p, "cells that are done")
     p.add_argument("--json", action="store_true", help="print one JSON object and nothing else")

@@ -10,8 +10,10 @@ from __future__ import annotations
 import hashlib
 import http.client
 import io
+import math
 import os
 import pathlib
+import shlex
 import time
 import zipfile
 from collections.abc import Callable, Sequence
@@ -30,7 +32,7 @@ from mmcopt.datasets.table import Table
 from mmcopt.errors import DataError, ParameterError
 from mmcopt.types import Path
 
-SILENCE = 30  # seconds without an answer after which a server is given up
+SILENCE = 30  # seconds of no answer that are waited at most
 PIECE = 2**16  # bytes between two looks at the clock
 MOST = 2**28  # bytes of a file; those above are more than twenty times larger than the largest set
 
@@ -89,6 +91,7 @@ def fetch(name: str, folder: Path | None = None, *, again: bool = False,
         Where the file is, and whether its source had the hashes that are known.
     """
     one = _known(name)
+    name = one.name
     place = _folder(folder) / f"{name}.npz"
     optional(real(0)).check("fetch", "time_limit", time_limit)
     before = _remembered(place)
@@ -128,11 +131,13 @@ def published() -> list[dict[str, Any]]:
 
 
 def _known(name: str) -> Published:
-    if name not in PUBLISHED:
+    """A set by its name, whatever its case."""
+    known = {one.casefold(): one for one in PUBLISHED}.get(str(name).casefold())
+    if known is None:
         raise ParameterError(f"fetch: no public set is called {name!r}; there are "
                              f"{', '.join(PUBLISHED)}. Sets of OpenML need no fetching: "
                              "load('openml:NAME').")
-    return PUBLISHED[name]
+    return PUBLISHED[known]
 
 
 def _folder(folder: Path | None) -> pathlib.Path:
@@ -143,7 +148,8 @@ def _folder(folder: Path | None) -> pathlib.Path:
                              "sets are kept, or give one (folder=, or --to in a shell).")
     path = pathlib.Path(given).expanduser()
     if not path.is_dir():
-        raise DataError(f"fetch: {path} is not a folder; make it first (mkdir -p {path}).")
+        raise DataError(f"fetch: {path} is not a folder; make it first (mkdir -p "
+                        f"{shlex.quote(str(path))}).")
     if not os.access(path, os.W_OK):
         raise DataError(f"fetch: {path} cannot be written to; give another folder (folder=, or "
                         "--to in a shell).")
@@ -210,7 +216,7 @@ def _download(address: str, end: float | None) -> bytes:
     """The bytes at an address, all that were announced."""
     request = Request(address, headers={"User-Agent": f"mmcopt/{__version__}"})
     out = io.BytesIO()
-    with urlopen(request, timeout=SILENCE) as answer:  # addresses of our own table alone
+    with urlopen(request, timeout=_patience(end)) as answer:  # addresses of our own table alone
         announced = answer.headers.get("Content-Length")
         while part := _piece(answer):
             out.write(part)
@@ -221,6 +227,14 @@ def _download(address: str, end: float | None) -> bytes:
     if announced is not None and out.tell() != int(announced):
         raise EOFError(f"the connection was cut after {out.tell()} of {announced} bytes")
     return out.getvalue()
+
+
+def _patience(end: float | None) -> float:
+    """Seconds without an answer after which a server is given up."""
+    left = math.inf if end is None else end - time.perf_counter()
+    if left <= 0:
+        raise TimeoutError("the time limit is over")
+    return min(SILENCE, left)
 
 
 def _piece(answer: Any) -> bytes:
@@ -244,9 +258,9 @@ def _member(archive: bytes, name: str) -> bytes:
 
 def _reason(error: BaseException) -> str:
     """What went wrong, in the words of the one who knows it."""
+    inner: Any = error.reason if isinstance(error, URLError) else error
     if isinstance(error, HTTPError):
-        return f"the server answered {error.code} {error.reason}"
-    inner = error.reason if isinstance(error, URLError) else error
+        inner = f"the server answered {error.code} {error.reason}"
     return " ".join(str(inner).split()) or type(inner).__name__
 
 

@@ -43,7 +43,7 @@ def parquet_pieces(files: Sequence[pathlib.Path], columns: Sequence[Column] | No
     What is said of columns that are left out is added to ``dropped``. Which these are is told by
     the rules of `mmcopt.datasets.load`, from all rows.
     """
-    opened = [_reader().ParquetFile(path) for path in files]
+    opened = [_opened(path) for path in files]
     schema = opened[0].schema_arrow
     for path, file in zip(files, opened, strict=True):
         if sorted(file.schema_arrow.names) != sorted(schema.names):
@@ -58,6 +58,16 @@ def parquet_pieces(files: Sequence[pathlib.Path], columns: Sequence[Column] | No
         _require_numbers(files[0], name, schema.field(name).type)
     return [ParquetPiece(str(path), g, file.metadata.row_group(g).num_rows, tuple(names))
             for path, file in zip(files, opened, strict=True) for g in range(file.num_row_groups)]
+
+
+def _opened(path: pathlib.Path) -> Any:
+    """What a file says of itself, before its rows are read."""
+    reader = _reader()
+    try:
+        return reader.ParquetFile(path)
+    except (OSError, ValueError) as e:
+        raise DataError(f"{path}: pyarrow cannot read it ({' '.join(str(e).split())}); "
+                        f"{WAY_OUT}.") from e
 
 
 def _reader() -> Any:

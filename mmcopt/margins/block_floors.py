@@ -227,7 +227,7 @@ class _Taking:
                  sizes: Ints, least: int) -> None:
         self.features, self.own, self.rule, self.p, self.n = features, own, rule, p, features.n
         self.wants, self.spare = int(least - sizes[p]), np.maximum(sizes - least, 0)
-        apart = max(float(np.linalg.norm(rule.W - w, axis=1).max()) for w in rule.W)
+        apart = max(float(np.abs(rule.W - w).sum(axis=1).max()) for w in rule.W)
         top = 1.01 * apart * float(np.sqrt(features.longest))
         whole = Range(Key(-1, self.n), Key(int(rank_of(top)), self.n))
         self.ranges = [whole if count else None for count in self.spare]

@@ -11,6 +11,7 @@ from mmcopt.assignment import Assignment, graph
 from mmcopt.assignment.peaks import Merge
 from mmcopt.errors import DataError
 from mmcopt.modeling import Result
+from mmcopt.modeling.domain_problem import KernelDomain
 from mmcopt.plot.style import (
     MARKERS,
     PALETTE,
@@ -32,6 +33,9 @@ MARGIN = 0.08  # of the extent of the data, left free around them
 
 def plot_domain(result: Result, ax: Any = None) -> Any:
     """Draw the domain of a one-class result, with clusters by `mmcopt.assignment.graph`."""
+    if not isinstance(result.formulation, KernelDomain):
+        raise DataError("plot: domains are those of one-class problems; this is "
+                        f"{type(result.formulation).__name__}.")
     return plot_assignment(graph(result), ax=ax)
 
 

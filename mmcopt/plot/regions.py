@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mmcopt.checks import unpacked
+from mmcopt.checks import is_sparse, unpacked
 from mmcopt.constraints import Sizes
 from mmcopt.errors import DataError
 from mmcopt.modeling.domain_problem import KernelDomain
@@ -30,9 +30,9 @@ def plot_regions(result: Result, ax: Any = None) -> Any:
     X: Any = getattr(f, "X", None)
     if isinstance(f, KernelDomain):
         raise DataError("plot: a domain is drawn by kind='domain'.")
-    if result.labels is None or isinstance(X, RowBlocks) or np.ndim(X) != 2 \
-            or np.shape(X)[1] != 2 or not hasattr(f, "kernel"):
-        raise DataError("plot: regions are drawn of labels of samples with two features; "
+    if result.labels is None or isinstance(X, RowBlocks) or is_sparse(X) \
+            or np.ndim(X) != 2 or np.shape(X)[1] != 2 or not hasattr(f, "kernel"):
+        raise DataError("plot: regions are drawn of labels of dense samples with two features; "
                         "kind='clusters' draws the others.")
     made = ax is None
     points = np.asarray(X, dtype=np.float64)

@@ -28,8 +28,8 @@ def run(paper: str, *, table: int | None = None, quick: bool = False, out: Any =
         time_limit: float | None = None, executor: Any = None) -> Reproduction:
     """Run the protocol of a paper and return its tables beside ours.
 
-    Runs are done one after another: seconds are among the figures, and runs side by side would
-    take more of them.
+    Rows are done one after another where no executor is named: seconds are among the figures, and
+    rows side by side may take more of them.
 
     Parameters
     ----------

@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import mmcopt as mm
 from mmcopt.errors import BackendError, DataError, ParameterError
@@ -78,6 +79,11 @@ def test_cautions_stand_in_the_panel(widgets, moons):
     panel = widgets.partition(moons, seconds=0.02)
     panel.lam.value = 1.0  # smooths so much that solve warns
     assert " | LeastSquares: the fits follow" in panel.words.value
+
+
+def test_sparse_samples_of_two_features_are_drawn_without_regions(widgets, moons):
+    panel = widgets.partition(csr_array(moons), seconds=0.02)
+    assert size(panel)[0] > 300 and "LeastSquares" in panel.words.value
 
 
 def test_what_cannot_be_solved_is_a_sentence_in_the_panel(widgets, moons):

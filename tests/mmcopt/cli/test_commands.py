@@ -386,6 +386,7 @@ def test_reproduce(run, monkeypatch):
     Report.interrupted = True
     assert run("reproduce", "umc-rls", "--time-limit", "9", "--executor", "threads")[0] == 130
     assert (asked[1][1]["time_limit"], asked[1][1]["executor"]) == (9.0, "threads")
+    assert run("reproduce", "UMC-RLS")[0] == 130 and asked[2][0] == "umc-rls"
     assert run("reproduce", "umc-rls", "--executor", "there")[0] == 2
     assert run("reproduce", "nix")[0::2] == (2, "mmcopt: no paper is called 'nix'; there are "
                                                 "umc-rls.\n")
@@ -438,6 +439,7 @@ def test_demo(run):
      "argument --time-limit: not allowed with argument --budget"),
     (["certify", "x.npz", "--time-limit", "-2"], "must be a number of seconds, at least 0"),
     (["warmup", "--time-limit", ""], "must be a number of seconds, at least 0; got ''"),
+    (["reproduce", "mkc", "--time-limit", "x"], "must be a number of seconds, at least 0; got 'x'"),
     (["solve", "iris", "--restarts", "0"], "--restarts: must be a whole number, at least 1"),
     (["solve", "iris", "--timelimit", "3"], "unrecognized arguments: --timelimit 3; did you mean "
      "--time-limit? (mmcopt solve --help"),
@@ -445,7 +447,7 @@ def test_demo(run):
     (["doctor", "now"], "unrecognized arguments: now (mmcopt doctor --help"),
     (["--versio"], "--versio; did you mean --version? (mmcopt --help"),
     (["solv", "iris"], "no command is called 'solv' (did you mean solve?); there are demo, solve"),
-    (["demo", "--out", "/no/such"], "--out /no/such: there is no such folder"),
+    (["demo", "--out", "/no/such"], "--out /no/such: there is no such folder; make it first"),
 ])
 def test_bad_input(run, argv, words):
     code, _, err = run(*argv)

@@ -81,9 +81,23 @@ def test_commands_are_those_of_the_parser():
     assert {n: o.value for o in found["demo",].options for n in o.names}["--out"].kind == "folders"
 
 
+@pytest.mark.parametrize("shell", SCRIPTS)
+def test_names_that_a_shell_would_run_or_part_are_left_out(run, monkeypatch, tmp_path, shell):
+    """Names of data sets are those of files in a folder, which may come from anybody."""
+    for name in ("$(touch ran)", "`touch ran`", '";touch ran;"', "a b", "it's", "new\nline", "*"):
+        (tmp_path / f"{name}.npz").touch()
+    (tmp_path / "my-set.1.npz").touch()
+    monkeypatch.setenv("MMCOPT_DATA", str(tmp_path))
+    out = run("completion", shell)[1]
+    assert "my-set.1" in out and "touch" not in out and "it's" not in out
+    found = {c.words: c for c in commands(build_parser())}["solve",].argument.words
+    assert "my-set.1" in found and not {"a b", "*", "new\nline"} & set(found)
+
+
 def test_other_shells_are_refused(run):
     code, _, err = run("completion", "tcsh")
     assert code == 2 and "completion is for bash, zsh, fish; got 'tcsh'" in err
+    assert run("completion", "ZSH")[1].startswith("#compdef mmcopt")
 
 
 # ---------------------------------------------------------------- bash

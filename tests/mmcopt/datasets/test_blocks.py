@@ -2,6 +2,7 @@
 
 import importlib
 import pickle
+import types
 
 import numpy as np
 import pytest
@@ -366,3 +367,16 @@ def test_rows_of_work_that_keeps_nothing_lie_in_the_same_place(tmp_path):
     assert sum(X.each(where)) == pytest.approx(ROWS.sum()) and len(set(places)) == 1
     kept = list(X.each(lambda rows: rows))  # others are given rows of their own
     assert np.array_equal(np.concatenate(kept), ROWS)
+
+
+def test_a_parquet_file_that_is_none_is_refused(tmp_path, monkeypatch):
+    """As pyarrow refuses it, by a ValueError of its own, whether it is installed or not."""
+    def refuse(path):
+        raise ValueError("Parquet magic bytes not found\nin footer")
+
+    module = importlib.import_module("mmcopt.datasets.parquet")
+    monkeypatch.setattr(module, "_reader", lambda: types.SimpleNamespace(ParquetFile=refuse))
+    (tmp_path / "x.parquet").write_bytes(b"no table")
+    with pytest.raises(DataError, match=r"x\.parquet: pyarrow cannot read it \(Parquet magic bytes "
+                                        r"not found in footer\); save rows as \.npy"):
+        datasets.blocks(tmp_path / "x.parquet")

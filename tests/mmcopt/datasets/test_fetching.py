@@ -27,6 +27,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.server.asked.append(self.path)
         body = self.server.files.get(self.path, 404)
+        if body == 302:
+            self.send_response(302)
+            self.send_header("Location", self.path)
+            self.end_headers()
+            return
         if isinstance(body, int):
             self.send_error(body)
             return
@@ -74,6 +79,7 @@ def test_a_set_is_fetched_verified_and_loaded(tiny, tmp_path):
     said = []
     found = datasets.fetch("tiny", watch=said.append)
     assert found.verified and not found.there and found.sha256 == (HASH,)
+    assert datasets.fetch("TINY").there
     assert found.path == tmp_path / "tiny.npz" and "hashes that are known" in found.words
     assert len(said) == 1 and said[0].endswith("/set.data")
     X, y = datasets.load("tiny")
@@ -156,6 +162,7 @@ def test_another_file_than_the_known_one_is_not_written(tiny, server, tmp_path):
 @pytest.mark.parametrize(("answer", "words"), [
     (None, "was cut after 7 of 32 bytes"), (404, "the server answered 404 Not Found"),
     (500, "the server answered 500"),
+    (302, "an infinite loop"),
 ])
 def test_a_server_that_fails(tiny, server, tmp_path, answer, words):
     server.files["/set.data"] = answer
@@ -179,9 +186,28 @@ def test_nobody_answers(tiny, server, tmp_path):
 
 
 def test_the_time_limit_ends_a_download(tiny, ticking, tmp_path):
-    ticking(1.0)
+    ticking(0.3)
     assert "the time limit is over after 32 bytes" in refused(tmp_path, time_limit=0.5)
     assert datasets.fetch("tiny", time_limit=100).verified
+
+
+def test_nothing_is_asked_for_after_the_time_limit(tiny, server, ticking, tmp_path):
+    ticking(1.0)
+    assert "the time limit is over)" in refused(tmp_path, time_limit=0.5) and not server.asked
+
+
+def test_a_silent_server_is_given_up_at_the_time_limit(tiny, ticking, monkeypatch, tmp_path):
+    waits = []
+
+    def silent(_, timeout):
+        waits.append(timeout)
+        raise TimeoutError("timed out")
+
+    monkeypatch.setattr(fetching, "urlopen", silent)
+    ticking(1.0)
+    for limit in (None, 5.0, 100.0):
+        refused(tmp_path, time_limit=limit)
+    assert waits == [fetching.SILENCE, 4.0, fetching.SILENCE]
 
 
 def test_a_file_without_end(tiny, monkeypatch, tmp_path):
@@ -237,7 +263,7 @@ def test_a_folder_that_cannot_be_written_to_is_refused_before_the_download(
 
 
 def test_folders_that_are_none(tiny, server, monkeypatch, tmp_path):
-    assert "mkdir -p" in refused(tmp_path, folder=tmp_path / "nowhere")
+    assert f"(mkdir -p '{tmp_path}/no where')" in refused(tmp_path, folder=tmp_path / "no where")
     monkeypatch.delenv("MMCOPT_DATA")
     with pytest.raises(ParameterError, match="MMCOPT_DATA is not set"):
         datasets.fetch("tiny")

@@ -44,7 +44,7 @@ def labels(features, rule):
 
 
 def drawn(seed):
-    """Rows and W: of three kinds of ties, and far from everything, now and then."""
+    """Rows and W: of three kinds of ties, far from everything, tiny and huge, now and then."""
     rng = np.random.default_rng(seed)
     n, k = int(rng.integers(6, 120)), int(rng.integers(2, 6))
     X, W = rng.standard_normal((n, 3)), rng.standard_normal((k, 3))
@@ -56,6 +56,8 @@ def drawn(seed):
         W[:] = 0.0
     if seed % 13 == 0:
         W[0] += 100.0
+    if seed % 7 == 0:
+        W *= (1e-170, 1e170)[seed % 2]  # whose squares are no numbers
     return X, W
 
 

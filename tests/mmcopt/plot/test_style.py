@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import mmcopt as mm
 from mmcopt.assignment import equilibrium, graph, level_tree
@@ -255,9 +256,12 @@ def test_kernels_are_drawn_in_the_order_of_clusters(sources):
 def test_pictures_that_cannot_be_drawn_say_why(sources, monkeypatch):
     X, y = mm.datasets.load("gaussians:n=20,d=3")
     flat = mm.evaluate(LeastSquares(X), y)
+    sparse = mm.evaluate(LeastSquares(csr_array(X[:, :2])), y)
     for result, kind, words in (
             (flat, "regions", "two features; kind='clusters' draws the others"),
             (sources["domain"], "regions", "a domain is drawn by kind='domain'"),
+            (sources["labels"], "domain", "those of one-class problems; this is LeastSquares"),
+            (sparse, "regions", "of dense samples with two features; kind='clusters'"),
             (sources["domain"], "nothing", "kind must be one of 'clusters', 'regions', 'sizes'")):
         with pytest.raises((mm.errors.DataError, mm.errors.ParameterError), match=words):
             draw(result, kind)

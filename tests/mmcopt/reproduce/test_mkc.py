@@ -82,14 +82,14 @@ def test_runs(found):
     assert len(weights) == 3 and (weights**2).sum() == pytest.approx(1.0, abs=0.02)
     assert "at C = " in methods["MKC, best C"]["weights"]
     assert methods["K1"]["features"] == 64 < methods["K3"]["features"] < methods["MKC"]["features"]
-    assert "svmguide1 of the LIBSVM" in first.missing["svmguide1-a"]
+    assert "data fetch svmguide1" in first.missing["svmguide1-a"]
     assert any(line.startswith("digits2v7: MKC ") for line in found.lines)
 
 
 def test_report(found):
     text = str(found)
     assert "62.51!" in text and "0.831!" in text and "NOT reproduced" in text
-    assert text.count("LIBSVM data page, 1000 of its rows: svmguide1-a.") == 1
+    assert text.count("mmcopt data fetch svmguide1, 1000 of its rows: svmguide1-a.") == 1
     assert json.loads(json.dumps(dict(found)))["tables"][0]["table"] == 2
 
 

@@ -8,6 +8,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from mmcopt import datasets, registry, reproduce
+from mmcopt.datasets.public_sets import PUBLISHED
 from mmcopt.kernels import Gaussian
 from mmcopt.metrics import purity
 from mmcopt.registry import formulation
@@ -123,6 +124,12 @@ def test_notes_are_of_what_is_shown():
     assert heads == ["NC", "GMMC", "'full'"]  # no number of MMC, so it is not shown
 
 
+def test_the_note_of_iterative_svr_says_what_was_picked_with_accuracies_in_view():
+    table = PaperTable(1, "an example", ("SVR",), here={"one": {"SVR": Figure(1.0)}})
+    (note,) = rivals.notes(SMALL, [table])
+    assert "lam and tol were picked once, for all sets, with accuracies in view" in note
+
+
 # ---------------------------------------------------------------- tables without holes
 
 
@@ -179,14 +186,17 @@ def test_sets_that_are_nowhere_say_where_they_are(monkeypatch, tmp_path):
     names = {name for source in cpm3c.SETS.values() for name in source.names} \
         | set(mkc.SETS.values()) | set(sgd_lmsvc.SETS.values()) \
         | {s.name for module in (evommc, umc_rls) for s in module.SETS.values()}
+    fetched = {name for name, one in PUBLISHED.items() if one.files}
     for name in names:
         found = protocol.load(name)
-        assert not isinstance(found, str) or "; make it of " in found, name
-    assert "openml:letter (id 6" in protocol.load("letter_AvB")
+        base = name.partition(":")[0]
+        way = f"mmcopt data fetch {base} gets it" if base in fetched else "make it of"
+        assert not isinstance(found, str) or f"; {way}" in found, name
     assert protocol.load("letter_AvB") == protocol.load("letter_AvB:0,1")
+    assert not fetched & set(sources.NAMED)
     monkeypatch.setenv("MMCOPT_DATA", str(tmp_path))
     (tmp_path / "glass.npz").write_bytes(b"no archive")
-    assert "make it of" in protocol.load("mnist") and "make it of" not in protocol.load("glass")
+    assert "fetch mnist" in protocol.load("mnist") and "fetch" not in protocol.load("glass")
 
 
 def test_rows_are_explained_once():
