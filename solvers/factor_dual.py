@@ -99,8 +99,10 @@ class FactorDual(Solver):
         given = init.duals if isinstance(init, Proved) else init
         duals = dict(given) if isinstance(given, dict) else {}
         dtype = np.float32 if lift.m >= SINGLE else np.float64
-        weight = self.weight * (float(np.linalg.norm(lift.R)) / lift.m or 1.0)
-        lagrangian = FactorLagrangian(lift, weight, dtype, lift.clean(duals)[1])
+        size = float(np.linalg.norm(lift.R)) / lift.m or 1.0
+        unit = 2.0 ** round(math.log2(size))  # which rounds nothing
+        lagrangian = FactorLagrangian(lift, self.weight * size / unit, dtype,
+                                      lift.clean(duals)[1], unit)
         V = rng.standard_normal((lift.m, min(lift.m, math.ceil(math.sqrt(2 * lift.m)) + 1)))
         top = largest_eigenvalue(lift.R)
         state = _Factor(lagrangian, lagrangian.factor(V.astype(dtype)), lagrangian.priced(duals),
