@@ -263,6 +263,17 @@ def test_the_time_limit_holds_within_a_step(kind, ticking):
     assert result.verify()
 
 
+@pytest.mark.parametrize("cost, searched", [(1e-3, True), (0.2, False)])
+def test_no_search_for_cuts_begins_that_would_outlast_the_limit(cost, searched, ticking,
+                                                                monkeypatch):
+    f = LeastSquares(WIDE, 2, lam=1e-3).relax("sdp+cuts")
+    monkeypatch.setattr(factor_dual, "SEARCH", cost / 60**3)
+    ticking(1e-4)
+    result = mm.solve(f, FactorDual(odd_per_node=1.0), seed=0, time_limit=0.15, max_iter=40)
+    assert bool(result.history["added"].max() > 0) is searched
+    assert result.verify()
+
+
 def test_ctrl_c_leaves_a_verified_bound():
     f = problem(3).relax("partition+cuts")
 
