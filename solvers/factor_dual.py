@@ -17,6 +17,7 @@ from mmcopt.linalg import largest_eigenvalue
 from mmcopt.modeling.result import Status
 from mmcopt.solvers.factor_lagrangian import FactorLagrangian, Priced, Prices
 from mmcopt.solving import Progress, Proved, Solver, out_of_time
+from mmcopt.solving.runs import seconds_left
 from mmcopt.types import Floats
 
 MEMORY = 8  # pairs of the quasi-Newton matrix
@@ -26,6 +27,7 @@ NEW = 0.03  # length of new directions of V, in those of its rows
 NEAR = 0.02  # gap and violation (part of the diagonal) of an X that is said to have converged
 SOON = 0.05  # gap at which cuts are first sought, in what the largest eigenvalue leaves
 SLOWER = 4  # searches for cuts after which there is a step more between two of them
+SEARCH = 2.5e-10  # seconds for cuts of a kind, times the cube of the number of nodes, about
 STARTS = 15  # searches for odd sets, times the number of nodes
 MOST, LEAST = 0.05, 3e-3  # violations below this part of the diagonal are not cut off, at first
 
@@ -99,8 +101,10 @@ class FactorDual(Solver):
         given = init.duals if isinstance(init, Proved) else init
         duals = dict(given) if isinstance(given, dict) else {}
         dtype = np.float32 if lift.m >= SINGLE else np.float64
-        weight = self.weight * (float(np.linalg.norm(lift.R)) / lift.m or 1.0)
-        lagrangian = FactorLagrangian(lift, weight, dtype, lift.clean(duals)[1])
+        size = float(np.linalg.norm(lift.R)) / lift.m or 1.0
+        unit = 2.0 ** round(math.log2(size))  # which rounds nothing
+        lagrangian = FactorLagrangian(lift, self.weight * size / unit, dtype,
+                                      lift.clean(duals)[1], unit)
         V = rng.standard_normal((lift.m, min(lift.m, math.ceil(math.sqrt(2 * lift.m)) + 1)))
         top = largest_eigenvalue(lift.R)
         trivial, none = lift.clean({"u": np.full(lift.m, top)})
@@ -120,7 +124,7 @@ class FactorDual(Solver):
         self._book(lift, state, here)
         state.prices = here.prices
         state.steps += 1
-        if lift.cuts and state.ready and state.steps >= state.next and not out_of_time():
+        if lift.cuts and state.ready and state.steps >= state.next and self._time_for_cuts(lift):
             state.added = self._recut(lift, state)
             state.recuts += 1
             state.next = state.steps + self.every + state.recuts // SLOWER
@@ -193,7 +197,7 @@ class FactorDual(Solver):
                                      state.least * lift.top)
         if len(found) < lift.m:
             state.least = max(LEAST, state.least / 2)
-        if lift.binary and self.odd_per_node:
+        if lift.binary and self.odd_per_node and self._time_for_cuts(lift):
             sets = violated_cuts.odd_sets(lift, X, int(self.odd_per_node * lift.m),
                                           state.least_odd, state.steps, STARTS)
             if len(sets) < lift.m:
@@ -204,6 +208,11 @@ class FactorDual(Solver):
         kept = old.carry(g[g > 0.0], cuts).astype(g.dtype)
         state.prices.entries = np.concatenate([state.prices.entries[:free], kept])
         return len(cuts) - len(old)
+
+    @staticmethod
+    def _time_for_cuts(lift: Lift) -> bool:
+        """Whether a search for cuts, which has no parts, would end before the deadline."""
+        return seconds_left() > SEARCH * lift.m**3
 
     def _reached(self, lift: Lift, state: _Factor) -> bool:
         return self.target is not None and lift.base - lift.scale * state.upper >= self.target

@@ -48,15 +48,17 @@ class FactorLagrangian:
     ``max(0, p + s (a(X) - r))^2 / 2s``, and the maximum is its next price. Weights are ``weight``
     over the squared norm of the row. At a minimum ``S = Diag(u) - C`` annihilates V, where u
     follows from V; if no eigenvalue of S is negative, u and the next prices bound the function.
+    R, and with it values and prices, are in units of ``unit``, so that float32 can hold them.
     """
 
     lift: Lift
     weight: float
     dtype: Any
     cuts: Cuts = field(default_factory=Cuts)
+    unit: float = 1.0
 
     def __post_init__(self) -> None:
-        self.R = self.lift.R.astype(self.dtype)
+        self.R = (self.lift.R / self.unit).astype(self.dtype)
         self.b = self.lift.b.astype(self.dtype)
         self.norm = float(self.lift.b @ self.lift.b) or 1.0
         self.adopt(self.cuts)
@@ -81,10 +83,11 @@ class FactorLagrangian:
     def priced(self, duals: Duals) -> Prices:
         """The prices that duals name, whose cuts these are."""
         clean, _ = self.lift.clean(duals)
-        t, dtype = clean["t"], self.dtype
-        entries = np.concatenate([clean["pairs"], clean["g"]]).astype(dtype)
-        N = clean["N"].astype(dtype) if self.lift.bounded else None
-        return Prices(np.array([max(t, 0.0), max(-t, 0.0)]), clean["up"], clean["down"], entries, N)
+        t, unit, dtype = clean["t"] / self.unit, self.unit, self.dtype
+        entries = (np.concatenate([clean["pairs"], clean["g"]]) / unit).astype(dtype)
+        N = (clean["N"] / unit).astype(dtype) if self.lift.bounded else None
+        return Prices(np.array([max(t, 0.0), max(-t, 0.0)]), clean["up"] / unit,
+                      clean["down"] / unit, entries, N)
 
     def factor(self, V: Floats) -> Floats:
         """V with rows of the length that the diagonal demands."""
@@ -154,11 +157,13 @@ class FactorLagrangian:
     # ------------------------------------------------------------ duals
 
     def duals(self, here: Priced) -> Duals:
-        """The duals by name: u and the prices."""
-        p, g = here.prices, here.prices.entries.astype(np.float64)
-        named = {"u": here.u, "t": np.array(p.ends[0] - p.ends[1]), "up": p.up, "down": p.down,
-                 "pairs": g[:self.free], "g": g[self.free:], **self.cuts.by_name}
-        return named if p.N is None else {**named, "N": p.N}
+        """The duals by name, in the units of the lift: u and the prices."""
+        p, unit = here.prices, self.unit
+        g = p.entries.astype(np.float64) * unit
+        named = {"u": here.u * unit, "t": np.array(p.ends[0] - p.ends[1]) * unit,
+                 "up": p.up * unit, "down": p.down * unit, "pairs": g[:self.free],
+                 "g": g[self.free:], **self.cuts.by_name}
+        return named if p.N is None else {**named, "N": p.N.astype(np.float64) * unit}
 
     def lowest(self, here: Priced) -> tuple[Floats, Floats]:
         """The lowest eigenvalues of S and their vectors; of what is orthogonal to b if flat."""
@@ -179,7 +184,8 @@ class FactorLagrangian:
 
     def upper(self, here: Priced, lowest: float) -> float:
         """The upper bound on <R, X> that the duals prove, about."""
-        clean = {**self.duals(here), "t": float(here.prices.ends[0] - here.prices.ends[1])}
-        linear = self.lift.linear(clean, self.right[self.free:].astype(np.float64))
+        duals = self.duals(here)
+        linear = self.lift.linear({**duals, "t": float(duals["t"])},
+                                  self.right[self.free:].astype(np.float64))
         total = sum(float(np.sum(part, dtype=np.float64)) for part in linear)
-        return total + self.lift.trace * max(0.0, -lowest)
+        return total + self.lift.trace * max(0.0, -lowest) * self.unit

@@ -8,6 +8,7 @@ from mmcopt.bounds.label_lift import NO_SETS, Cuts, Lift
 from mmcopt.types import Floats, Ints
 
 STARTS = 5  # searches for odd sets, times the number of nodes
+DRAWN = 256  # sets that are drawn at once
 
 
 def triangles(lift: Lift, X: Floats, most: int, least: float) -> tuple[Ints, Floats]:
@@ -64,7 +65,7 @@ def odd_sets(lift: Lift, X: Floats, most: int, least: float, draw: int = 0,
     if m < SIZE or most < 1:
         return NO_SETS
     rng = np.random.default_rng([m, draw] if draw else m)
-    nodes = np.argsort(rng.random((starts * m, m)), axis=1)[:, :SIZE] + 1
+    nodes = _drawn(rng, starts * m, m, SIZE) + 1
     sets = nodes * rng.choice([-1, 1], nodes.shape)
     by = np.empty(len(sets))
     improved(np.ascontiguousarray(X, dtype=np.float64), sets, by)
@@ -74,6 +75,13 @@ def odd_sets(lift: Lift, X: Floats, most: int, least: float, draw: int = 0,
     sets = sets * np.sign(sets[:, :1])
     first = np.sort(np.unique(sets, axis=0, return_index=True)[1])
     return np.ascontiguousarray(sets[first[:most]])
+
+
+def _drawn(rng: np.random.Generator, count: int, m: int, size: int) -> Ints:
+    """Sets of nodes, a block at a time: numbers for all of them at once would fill the memory."""
+    blocks = (rng.random((min(DRAWN, count - at), m)) for at in range(0, count, DRAWN))
+    drawn = (np.argpartition(U, range(size), axis=1)[:, :size].copy() for U in blocks)
+    return np.concatenate(list(drawn))
 
 
 def violated(lift: Lift, X: Floats, most: int, least: float = 0.02) -> Cuts:

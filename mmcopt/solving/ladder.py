@@ -53,7 +53,7 @@ CLOSING = 6e-10  # seconds for proving and rounding what a relaxation has come t
 SPLIT = 4000  # nodes up to which a dense relaxation of k-means, or of a graph, fits into memory
 SEEDED = 12  # steps of the default search that begins at rounded labels,
 WHOLE = 1_000_000  # and of one whole run of it: a limit of steps keeps it from beginning again
-FACTORED = 450  # samples from which X is held as a factor
+FACTORED = 100  # samples from which X is held as a factor
 # Of RegularizedDual where cuts are many: the bound rises from the start.
 ANCHORED: dict[str, Any] = {"anchored": True, "start": 0.01, "evaluations": 30,
                             "cuts_per_node": 8.0, "patience": 12}
@@ -163,8 +163,8 @@ def tighten(result: Result, *, time_limit: float | None = None, improve: bool = 
 
     The levels are: the eigenvalue bound; all labelings, where they are few; the semidefinite
     relaxation (max-cut for two clusters, by `InteriorPoint`, or roughly by `LowRank` for many
-    samples; partition for more); the same with cuts, by `FactorDual` at once where samples are many
-    hundreds; and branch and bound, which goes on from them.
+    samples; partition for more); the same with cuts, by `FactorDual` at once beyond 100 samples;
+    and branch and bound, which goes on from them.
     A limit leaves time to prove what was reached. For k-means and its kin it is
     the Peng-Wei relaxation with cuts, after the cheap ones, and branch and bound. For hinge
     problems the levels are the lifted margin and, for two clusters, a tree over their labels, or

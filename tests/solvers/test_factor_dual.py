@@ -12,7 +12,7 @@ from mmcopt.bounds import violated_cuts
 from mmcopt.bounds.label_lift import Cuts
 from mmcopt.constraints import Sizes
 from mmcopt.errors import IncompatibleError
-from mmcopt.formulations import LeastSquares
+from mmcopt.formulations import LeastSquares, MaxCut
 from mmcopt.modeling.result import Status
 from mmcopt.solvers import FactorDual, factor_dual
 from mmcopt.solvers.factor_lagrangian import FactorLagrangian, Prices
@@ -37,7 +37,7 @@ def drawn(kind, k, options, seed=0):
     V = rng.standard_normal((lift.m, 3))
     V *= np.sqrt(lift.top) / np.linalg.norm(V, axis=1)[:, None]
     cuts = violated_cuts.spread(lift, V @ V.T, 30, 0.01) if lift.cuts else Cuts()
-    function = FactorLagrangian(lift, 0.7, np.float64, cuts)
+    function = FactorLagrangian(lift, 0.7, np.float64, cuts, 4.0)
     size, r = function.right.size, lift.rows.size
     N = rng.random((lift.m, lift.m)) if lift.bounded else None
     if N is not None:
@@ -48,7 +48,7 @@ def drawn(kind, k, options, seed=0):
 def literally(function, V, old):
     """The penalties and their prices, row by row from the definitions."""
     lift, X, s = function.lift, V @ V.T, 0.7
-    value, b = -np.sum(lift.R * X), lift.b
+    value, b = -np.sum(lift.R * X) / function.unit, lift.b
     rows = [(old.ends[0], b @ X @ b - lift.square, (b @ b)**2),
             (old.ends[1], lift.square_low - b @ X @ b, (b @ b)**2)]
     for a, i in enumerate(lift.rows):
@@ -263,6 +263,17 @@ def test_the_time_limit_holds_within_a_step(kind, ticking):
     assert result.verify()
 
 
+@pytest.mark.parametrize("cost, searched", [(1e-3, True), (0.2, False)])
+def test_no_search_for_cuts_begins_that_would_outlast_the_limit(cost, searched, ticking,
+                                                                monkeypatch):
+    f = LeastSquares(WIDE, 2, lam=1e-3).relax("sdp+cuts")
+    monkeypatch.setattr(factor_dual, "SEARCH", cost / 60**3)
+    ticking(1e-4)
+    result = mm.solve(f, FactorDual(odd_per_node=1.0), seed=0, time_limit=0.15, max_iter=40)
+    assert bool(result.history["added"].max() > 0) is searched
+    assert result.verify()
+
+
 def test_ctrl_c_leaves_a_verified_bound():
     f = problem(3).relax("partition+cuts")
 
@@ -286,3 +297,13 @@ def test_it_needs_a_lift():
     with pytest.raises(IncompatibleError, match="FactorDual cannot solve LeastSquares: it needs "
                                                 "Lift, which this LeastSquares does not"):
         mm.solve(problem(), FactorDual())
+
+
+@pytest.mark.parametrize("unit", [2.0**-80, 2.0**80])
+def test_units_of_the_objective_change_nothing_in_float32(unit, monkeypatch):
+    monkeypatch.setattr(factor_dual, "SINGLE", 1)
+    W = np.random.default_rng(0).standard_normal((12, 12))
+    one, other = (mm.solve(MaxCut(scale * (W + W.T)).relax("sdp+cuts"), FactorDual(), seed=0,
+                           max_iter=20) for scale in (1.0, unit))
+    assert other.lower_bound == pytest.approx(unit * one.lower_bound, rel=1e-6)
+    assert other.verify()

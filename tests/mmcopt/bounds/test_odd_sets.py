@@ -1,6 +1,7 @@
 """Cuts of odd sets: valid for all labels, forged or inherited, found by search, of use."""
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -106,6 +107,17 @@ def test_the_search_finds_what_enumeration_finds():
     assert len(np.unique(np.abs(found), axis=1)) == len(found)
     for few in (3, 4):
         assert len(violated_cuts.odd_sets(lift_of(drawn(0, few)), np.eye(few), 9, 0.0)) == 0
+
+
+def test_searches_begin_with_the_same_sets_however_they_are_drawn():
+    m, count = 300, 5 * 300
+    expected = np.argsort(np.random.default_rng(m).random((count, m)), axis=1)[:, :5]
+    tracemalloc.start()
+    drawn_here = violated_cuts._drawn(np.random.default_rng(m), count, m, 5)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert np.array_equal(drawn_here, expected)
+    assert peak < 8 * count * m  # not even the numbers drawn are held at once
 
 
 def test_what_is_no_odd_set_is_refused():

@@ -104,6 +104,13 @@ def test_many_samples_take_the_levels_that_fit_them(monkeypatch):
     assert result.gap <= 1e-4 and result.verify()
 
 
+def test_from_a_hundred_samples_on_a_factor_closes_the_gap():
+    X, _ = mm.datasets.load("gaussians:n=104,distance=2,seed=0")
+    result = mm.solve(LeastSquares(X, 2, lam=0.05), seed=0).certify()
+    assert levels(result)[:2] == ["eig", "sdp+cuts"]
+    assert result.status is Status.CERTIFIED and result.verify()
+
+
 def test_fewer_samples_begin_with_the_mixing_method_where_they_are_many(monkeypatch):
     monkeypatch.setattr(ladder, "INTERIOR", 30)
     two = LeastSquares(DIGITS[:36], 2, kernel=WIDE)
