@@ -16,6 +16,7 @@ from mmcopt.modeling import Formulation
 from mmcopt.types import Floats, Ints, Samples
 
 PAIRWISE = 64  # roundings on the way of a number into a sum of NumPy's, of up to 2^50 numbers
+REACH = 1e28  # searches take 1e30 for infinity
 
 
 class SquareMatrix(Formulation):
@@ -55,9 +56,12 @@ class SquareMatrix(Formulation):
         """What rounding may change of a sum of entries, as a share of their sizes."""
         return 0.0 if self.over_labels.grid is not None else PAIRWISE * UNIT
 
-    @staticmethod
-    def _settled(lq: LabelQuadratic, rounding: float) -> LabelQuadratic:
+    def _settled(self, lq: LabelQuadratic, rounding: float) -> LabelQuadratic:
         """The problem with what rounding leaves in doubt, where the numbers are not whole."""
+        if lq.mass > REACH:
+            raise DataError(f"{type(self).__name__}: the sizes of all weights add up to "
+                            f"{lq.mass:.3g}, and searches know sums up to {REACH:g}; divide them "
+                            "all by the same number.")
         if lq.grid is not None:
             return lq
         trivial = None if lq.trivial_bound is None else lq.trivial_bound - rounding

@@ -151,6 +151,8 @@ def _outcome(task: bytes) -> bytes:
     except BaseException as e:
         where = traceback.format_exc()
         try:
-            return bytes(cloudpickle.dumps((None, e, where), protocol=5))
+            answer = bytes(cloudpickle.dumps((None, e, where), protocol=5))
+            cloudpickle.loads(answer)  # one with arguments of its own may go out and not come back
+            return answer
         except Exception:
             return bytes(cloudpickle.dumps((None, RuntimeError(repr(e)), where), protocol=5))

@@ -109,6 +109,17 @@ def test_what_is_no_graph_is_refused():
         result.predict(np.ones((1, 3)))
 
 
+@pytest.mark.parametrize("make", [
+    lambda unit: MaxCut(unit * np.ones((30, 30))),
+    lambda unit: QUBO(np.eye(30), unit * np.ones(30)),
+    lambda unit: MaxCut(csr_array(unit * np.ones((30, 30))))])
+def test_weights_near_the_infinity_of_searches_are_refused(make):
+    mm.solve(make(1e25), seed=0, max_iter=9)
+    with pytest.raises(DataError, match="add up to .*e.3., and searches know sums up to 1e.28; "
+                                        "divide them all by the same number"):
+        mm.solve(make(1e31), seed=0, max_iter=9)
+
+
 def test_labels_of_others_are_judged_saved_and_certified(tmp_path):
     W, _ = mm.datasets.load("g05:n=24,seed=3")
     problem = MaxCut(W)

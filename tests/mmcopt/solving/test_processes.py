@@ -142,6 +142,11 @@ class UnsendableError(Exception):
         self.lock = threading.Lock()
 
 
+class UnreadableError(Exception):
+    def __init__(self, *, why="it wants two arguments", **named):
+        super().__init__(why, "and more")
+
+
 def fails(how):
     raise how()
 
@@ -152,6 +157,8 @@ def test_errors_come_with_where_they_were_met(pool):
     assert "in a worker process:\nTraceback" in str(e.value.__cause__)
     with pytest.raises(RuntimeError, match="UnsendableError.*it holds a lock"):
         pool.submit(fails, UnsendableError).result(HANGS)
+    with pytest.raises(RuntimeError, match="UnreadableError.*it wants two arguments"):
+        pool.submit(fails, UnreadableError).result(HANGS)
     with pytest.raises(TypeError, match="pickle"):  # nor can this lock go out
         pool.submit(abs, threading.Lock()).result(HANGS)
     with pytest.raises(TypeError, match="pickle"):  # or come back
