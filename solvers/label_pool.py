@@ -51,8 +51,7 @@ def _searched(small: LabelQuadratic, start: Ints, rng: np.random.Generator) -> t
 
 def free_sides(lq: LabelQuadratic) -> bool:
     """Whether any nodes of a sparse graph may change sides, but those whose side is given."""
-    return lq.k == 2 and isinstance(lq.matrix, Sparse) and not len(lq.apart) \
-        and int(lq.low.max()) <= 0 and int(lq.high.min()) >= int(lq.weights.sum())
+    return lq.k == 2 and lq.any_sizes and isinstance(lq.matrix, Sparse) and not len(lq.apart)
 
 
 def turned(lq: LabelQuadratic, first: Ints, groups: Ints) -> LabelQuadratic:

@@ -147,5 +147,4 @@ def nodes_of(lq: LabelProblem) -> TreeNodes:
     """What fits a label problem."""
     if isinstance(lq, LabelRatio):
         return RatioNodes()
-    free = lq.k == 2 and lq.low.max() <= 0 and lq.high.min() >= lq.weights.sum()
-    return FreeNodes() if free else QuadraticNodes()
+    return FreeNodes() if lq.k == 2 and lq.any_sizes else QuadraticNodes()

@@ -139,6 +139,11 @@ class LabelProblem(Capability):
         return bool((self.low == self.low[0]).all() and (self.high == self.high[0]).all()
                     and (self.fixed < 0).all())
 
+    @property
+    def any_sizes(self) -> bool:
+        """Whether clusters may have any size, none included."""
+        return bool(self.low.max() <= 0 and self.high.min() >= self.weights.sum())
+
     # ------------------------------------------------------------ values
 
     def safe(self, bound: float) -> float:

@@ -10,10 +10,11 @@ from mmcopt.bounds import enumeration
 from mmcopt.bounds.decision_tree import decided, inherited, lift_of, tree_bound
 from mmcopt.capabilities import LabelProblem, LabelQuadratic
 from mmcopt.errors import InfeasibleError
-from mmcopt.formulations import KernelKMeans, LeastSquares
+from mmcopt.formulations import QUBO, KernelKMeans, LeastSquares, MaxCut
 from mmcopt.kernels import Gaussian
 from mmcopt.modeling.result import Status
 from mmcopt.solvers import BranchAndBound, RegularizedDual
+from mmcopt.solvers.tree_nodes import FreeNodes, QuadraticNodes, nodes_of
 from mmcopt.solving import run
 
 DIGITS, _ = mm.datasets.load("digits:3,8")
@@ -140,3 +141,27 @@ def test_children_begin_near_the_bound_of_their_parent(k, same):
     best = lift_of(child).lower(run(RegularizedDual(), lift_of(child), None,
                                     np.random.default_rng(0)).duals)
     assert start <= best + 1e-3 * abs(best)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_trees_of_free_sides_prove_what_enumeration_finds(seed):
+    """Nodes that are bounded by factors, and split although they are small."""
+    rng = np.random.default_rng(seed)
+    W = np.triu(rng.integers(-9, 10, (14, 14)) if seed % 2 else rng.standard_normal((14, 14)), 1)
+    problem = MaxCut(W + W.T) if seed < 3 else QUBO(W)
+    lq = problem.offer(LabelQuadratic)
+    assert isinstance(nodes_of(lq), FreeNodes)
+    solver = BranchAndBound(enumerate=1, root_rounds=1, node_rounds=1)
+    result = mm.solve(problem, solver, seed=0)
+    assert result.status is Status.CERTIFIED and result.verify()
+    best = enumeration.minimum(lq)[0]
+    assert result.objective == pytest.approx(best)
+    assert result.lower_bound <= best + 1e-9 * abs(best)
+
+
+def test_sizes_are_bounded_by_the_more_exact_solver():
+    assert type(nodes_of(hard(10).offer(LabelQuadratic))) is QuadraticNodes
+    W = np.ones((6, 6))
+    for rules, free in (({"low": 0}, True), ({"low": 1}, False), ({"low": 0, "high": 4}, False),
+                        ({"low": 0, "k": 3}, False)):
+        assert isinstance(nodes_of(LabelQuadratic(W, **rules)), FreeNodes) == free
