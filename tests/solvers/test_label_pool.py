@@ -92,15 +92,3 @@ def test_sides_are_not_free_where_there_are_rules(change):
     assert label_pool.free_sides(mm.LabelQuadratic(W, low=0))
     assert not label_pool.free_sides(mm.LabelQuadratic(W, **{"low": 0, **change}))
     assert not label_pool.free_sides(mm.LabelQuadratic(W.toarray(), low=0))
-
-
-def test_a_torus_of_normal_couplings_is_searched_to_its_best_value_known():
-    """Members alone, or blocks that cannot change sides, end above it from these seeds."""
-    rng = np.random.default_rng(0)
-    node = np.arange(225).reshape(15, 15)
-    i = np.concatenate([node.ravel()] * 2)
-    j = np.concatenate([np.roll(node, -1, axis).ravel() for axis in (0, 1)])
-    upper = sp.coo_array((np.round(1e5 * rng.standard_normal(i.size)), (i, j)), shape=(225, 225))
-    problem = MaxCut((upper + upper.T).tocsr())
-    values = [mm.solve(problem, seed=s, bound=False).objective for s in range(3)]
-    assert min(values) == -14986288.0

@@ -170,7 +170,7 @@ SCRIPT = """
 import os, signal
 from mmcopt.solving.processes import Processes
 pool = Processes(2)
-print(pool.submit(abs, -5).result())
+print(pool.submit(abs, -5).result(), flush=True)
 for pid in pool.pids():
     os.kill(pid, {stopped})
 {ends}
