@@ -143,6 +143,7 @@ def test_children_begin_near_the_bound_of_their_parent(k, same):
     assert start <= best + 1e-3 * abs(best)
 
 
+@pytest.mark.as_given
 @pytest.mark.parametrize("seed", range(6))
 def test_trees_of_free_sides_prove_what_enumeration_finds(seed):
     """Nodes that are bounded by factors, and split although they are small."""
