@@ -36,7 +36,7 @@ MODULES = {
     "mmcopt.capabilities": "What problems offer to solvers",
     "mmcopt.bounds": "Bounds and their proofs",
     "mmcopt.plot": "Pictures",
-    "mmcopt.widgets": "Widgets for notebooks",
+    "mmcopt.plot.widgets": "Widgets for notebooks",
     "mmcopt.errors": "Errors and warnings",
 }
 

@@ -22,8 +22,7 @@ _EXPORTS = {
     "compare": "mmcopt.comparing", "load": "mmcopt.saving", "save": "mmcopt.saving",
 }
 _MODULES = ("assignment", "condensing", "constraints", "datasets", "errors", "estimators",
-            "formulations", "kernels", "metrics", "plot", "selection", "solvers", "streaming",
-            "widgets")
+            "formulations", "kernels", "metrics", "plot", "selection", "solvers", "streaming")
 
 __all__ = sorted([*_EXPORTS, *_MODULES, "__version__"])
 
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     import mmcopt.selection as selection
     import mmcopt.solvers as solvers
     import mmcopt.streaming as streaming
-    import mmcopt.widgets as widgets
     from mmcopt.bounds import evaluate
     from mmcopt.capabilities import LabelQuadratic, LabelRatio
     from mmcopt.comparing import compare

@@ -14,7 +14,7 @@ from tree import FILES, ROOT, SIDES, imports, tree
 ROOMS = (
     ("cli",),
     ("reproduce",),
-    ("estimators", "widgets"),
+    ("estimators",),
     ("plot", "selection", "streaming"),
     ("comparing", "saving", "assignment"),
     ("solvers",),
@@ -47,7 +47,7 @@ DOORS = {
     ("mmcopt.solving.conformance", "mmcopt.saving"),  # mmcopt.check(cls)
     ("mmcopt.solving.solver", "mmcopt.solving.driver"),  # solver.solve(problem)
 }
-MOST_ENTRIES = 29  # side by side in mmcopt/, each explained by its name
+MOST_ENTRIES = 28  # side by side in mmcopt/, each explained by its name
 
 
 LEVEL = {room: level for level, rooms in enumerate(ROOMS) for room in rooms}

@@ -106,10 +106,9 @@ def write_arrays(path: Path, arrays: Mapping[str, Any], *, compressed: bool = Tr
         if os.path.exists(place):
             shutil.copymode(place, beside)
         os.replace(beside, place)
-    except BaseException:
-        with contextlib.suppress(OSError):
+    finally:
+        with contextlib.suppress(OSError):  # where all went well it has its name now
             os.unlink(beside)
-        raise
     _settle(os.path.dirname(place))
 
 

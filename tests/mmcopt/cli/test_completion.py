@@ -35,7 +35,7 @@ IDS = [line for line, _ in UNIQUE]
 
 
 def in_path(shell):
-    if shutil.which(shell) is None:
+    if shell != "bash" and shutil.which(shell) is None:  # bash is what the checks run in
         pytest.skip(f"there is no {shell} on this machine")
 
 

@@ -18,7 +18,7 @@ from mmcopt.kernels import Gaussian
 def widgets():
     pytest.importorskip("ipywidgets", reason="ipywidgets is not installed")
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
-    return mm.widgets
+    return mm.plot.widgets
 
 
 @pytest.fixture
@@ -169,6 +169,6 @@ def test_wrong_arguments(widgets, moons):
 def test_without_ipywidgets_one_sentence_says_what_to_install(moons, monkeypatch):
     monkeypatch.setitem(sys.modules, "ipywidgets", None)
     with pytest.raises(BackendError, match=r"pip install 'mmcopt\[plot,widgets\]'"):
-        mm.widgets.partition(moons)
+        mm.plot.widgets.partition(moons)
     with pytest.raises(BackendError, match=r"pip install 'mmcopt\[plot,widgets\]'"):
-        mm.widgets.ladder(LeastSquares(moons))
+        mm.plot.widgets.ladder(LeastSquares(moons))

@@ -1,8 +1,8 @@
 """Pictures of notebooks that answer: the ladder of bounds as it climbs, clusters under sliders.
 
-It may import what estimators may; nothing imports it. Public are `ladder` and `partition`, which
-need ipywidgets (``pip install 'mmcopt[plot,widgets]'``). Where no front end shows widgets, as on a
-page that a notebook was made into, the picture stands there as it was.
+Public are `ladder` and `partition`, which need ipywidgets (``pip install 'mmcopt[plot,widgets]'``).
+Where no front end shows widgets, as on a page that a notebook was made into, the picture stands
+there as it was.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mmcopt.errors import BackendError, MMCError, MMCWarning, ParameterError
 from mmcopt.kernels import Gaussian
 from mmcopt.modeling import Formulation, Result
 from mmcopt.modeling.result import Rung
-from mmcopt.plot import draw
+from mmcopt.plot.kinds import draw
 from mmcopt.plot.style import pyplot
 from mmcopt.solving import solve
 
