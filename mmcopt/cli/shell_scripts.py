@@ -168,17 +168,21 @@ def _names(options: Sequence[Any]) -> list[str]:
     return [max(option.names, key=len) for option in options]
 
 
-def _bash_value(value: Any) -> list[str]:
-    """Commands that complete a value."""
+def _calls(value: Any, words: str, files: str, folders: str) -> list[str]:
+    """Commands that complete a value, by what a shell takes for each kind."""
     calls = []
     if value.words:
-        kind = "_mmcopt_list" if value.kind == "list" else "_mmcopt_words"
-        calls.append(f'{kind} "{" ".join(value.words)}" "$current"')
+        calls.append(f"{'_mmcopt_list' if value.kind == 'list' else '_mmcopt_words'} {words}")
     if value.kind == "files" or value.files:
-        calls.append('_mmcopt_files -f "$current"')
+        calls.append(files)
     if value.kind == "folders":
-        calls.append('_mmcopt_files -d "$current"')
+        calls.append(folders)
     return calls
+
+
+def _bash_value(value: Any) -> list[str]:
+    return _calls(value, f'"{" ".join(value.words)}" "$current"', '_mmcopt_files -f "$current"',
+                  '_mmcopt_files -d "$current"')
 
 
 # ---------------------------------------------------------------- zsh
@@ -227,14 +231,7 @@ def _zsh_escaped(text: str, marks: str) -> str:
 
 
 def _zsh_value(value: Any) -> str:
-    calls = []
-    if value.words:
-        kind = "_mmcopt_list" if value.kind == "list" else "_mmcopt_words"
-        calls.append(f"{kind} {' '.join(map(shlex.quote, value.words))}")
-    if value.kind == "files" or value.files:
-        calls.append("_files")
-    if value.kind == "folders":
-        calls.append("_files -/")
+    calls = _calls(value, " ".join(map(shlex.quote, value.words)), "_files", "_files -/")
     return "{" + "; ".join(calls) + "}" if calls else " "
 
 

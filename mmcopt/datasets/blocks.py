@@ -575,7 +575,7 @@ class DaskBlocks(RowBlocks):
             for start in range(0, len(tasks), step):
                 for answers in compute(*tasks[start:start + step]):
                     yield from answers
-        except Exception as e:
+        except Exception as e:  # errors of a cluster have no base of their own, only a module
             if type(e).__module__.partition(".")[0] not in ("distributed", "asyncio", "concurrent"):
                 raise
             raise BackendError("the cluster that holds the rows has failed "

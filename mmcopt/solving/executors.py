@@ -275,7 +275,7 @@ class Team:
                 ended = e
                 waiting.close(0.0 if isinstance(e, LostError) else PATIENCE)
                 self.stop.set()
-            except BaseException:
+            except BaseException:  # to be raised again, once no worker goes on in vain
                 self.stop.set()
                 waiting.close(PATIENCE)
                 wait(waiting.futures, PATIENCE)
@@ -379,7 +379,7 @@ def pickled(shared: Any) -> bytes:
 
     try:
         return bytes(cloudpickle.dumps(shared, protocol=5))
-    except Exception as e:
+    except Exception as e:  # whatever a class of the user's raises when it is pickled
         raise ParameterError("what is solved cannot be sent to other processes "
                              f"({_words(e)}); use executor='threads'.") from e
 
@@ -435,7 +435,7 @@ class _Cluster(Team):
             raise ParameterError("executor: the Client must not be asynchronous.")
         try:
             there = sum(client.nthreads().values())
-        except Exception as e:
+        except Exception as e:  # whatever Dask meets: its errors have no base of their own
             raise LostError(f"the scheduler of {client!r} does not answer ({_words(e)}).") from e
         made = cls(client.get_executor(pure=False), _limited(count, there, min(there, most)),
                    ClusterSignal(f"mmcopt-{uuid.uuid4().hex}"))
@@ -459,7 +459,7 @@ class _Cluster(Team):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # of a large graph
                 self.shared = self.client.submit(_carried, self.blob, pure=False)
-        except Exception as e:
+        except Exception as e:  # as above
             raise LostError(f"the cluster took no data ({_words(e)}).") from e
 
     def _submit(self, work: Work, tried: _Try) -> Any:

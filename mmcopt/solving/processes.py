@@ -148,11 +148,11 @@ def _outcome(task: bytes) -> bytes:
 
     try:
         return bytes(cloudpickle.dumps((cloudpickle.loads(task)(), None, ""), protocol=5))
-    except BaseException as e:
+    except BaseException as e:  # whatever a task raises is its answer, and the worker lives on
         where = traceback.format_exc()
         try:
             answer = bytes(cloudpickle.dumps((None, e, where), protocol=5))
             cloudpickle.loads(answer)  # one with arguments of its own may go out and not come back
             return answer
-        except Exception:
+        except Exception:  # whatever keeps the error itself from being sent
             return bytes(cloudpickle.dumps((None, RuntimeError(repr(e)), where), protocol=5))

@@ -137,27 +137,26 @@ def test_other_draws_find_other_odd_sets():
 # ---------------------------------------------------------------- known optima
 
 
+def agrees_with_clarabel(relaxed):
+    ours, theirs = mm.solve(relaxed, FactorDual(), seed=0, max_iter=400), mm.solve(relaxed, "Conic")
+    assert ours.lower_bound == pytest.approx(theirs.lower_bound, rel=5e-3)
+    assert ours.lower_bound <= theirs.lower_bound * (1 + 1e-6)
+    assert ours.verify() and relaxed.problem.violation(ours.labels) == 0.0
+
+
 @pytest.mark.parametrize("options", [{}, {"sizes": Sizes(exact=6)}, {"sizes": Sizes(exact=(4, 8))},
                                      {"center": False, "sizes": 0.2},
                                      {"known": {0: 0, 11: 1}, "cannot_link": [(1, 8)]}])
 @pytest.mark.parametrize("kind", ["sdp", "sdp+cuts"])
 def test_it_agrees_with_clarabel_for_two_clusters(kind, options):
-    f = LeastSquares(X, 2, **options).relax(kind)
-    ours, theirs = mm.solve(f, FactorDual(), seed=0, max_iter=400), mm.solve(f, "Conic")
-    assert ours.lower_bound == pytest.approx(theirs.lower_bound, rel=5e-3)
-    assert ours.lower_bound <= theirs.lower_bound * (1 + 1e-6)
-    assert ours.verify() and f.problem.violation(ours.labels) == 0.0
+    agrees_with_clarabel(LeastSquares(X, 2, **options).relax(kind))
 
 
 @pytest.mark.parametrize("options", [{}, {"sizes": Sizes(exact=4)}, {"sizes": Sizes(low=2)},
                                      LINKED])
 @pytest.mark.parametrize("kind", ["partition", "partition+cuts"])
 def test_it_agrees_with_clarabel_for_three_clusters(kind, options):
-    f = LeastSquares(X, 3, **options).relax(kind)
-    ours, theirs = mm.solve(f, FactorDual(), seed=0, max_iter=400), mm.solve(f, "Conic")
-    assert ours.lower_bound == pytest.approx(theirs.lower_bound, rel=5e-3)
-    assert ours.lower_bound <= theirs.lower_bound * (1 + 1e-6)
-    assert ours.verify() and f.problem.violation(ours.labels) == 0.0
+    agrees_with_clarabel(LeastSquares(X, 3, **options).relax(kind))
 
 
 @pytest.mark.parametrize("seed", parts(60, quick=6))
