@@ -50,7 +50,7 @@ def same(held, stored, solver, *, atol=1e-9, near=1e-12, **options):
     np.testing.assert_allclose(b.point, a.point, rtol=0, atol=atol)
     for x, y in zip(columns(a).values(), columns(b).values(), strict=True):
         np.testing.assert_allclose(y, x, rtol=0, atol=atol)
-    assert b.objective == pytest.approx(a.objective, abs=1e-3 * atol, rel=near) and b.verify()
+    assert b.objective == pytest.approx(a.objective, abs=near, rel=near) and b.verify()
     return a, b
 
 
@@ -89,8 +89,8 @@ def test_kernels_of_features_take_the_steps_of_rows_in_memory(tmp_path, options)
 def test_several_kernels_take_the_steps_of_rows_in_memory(tmp_path, kernels, p):
     X = drawn(300, 4, 3)
     held, stored = (MKC(data, 3, kernels=kernels, p=p) for data in (X, on_disk(X, tmp_path)))
-    # Masters of weights of sum 1 are solved to 1e-6, and their weights to the root of that.
-    atol, near = (1e-3, 1e-6) if p == 1.0 else (1e-6, 1e-12)
+    # Masters of weights of sum 1 are solved to 1e-7, their weights to the root of that.
+    atol, near = (3e-4, 1e-7) if p == 1.0 else (1e-6, 1e-12)
     a, b = same(held, stored, CuttingPlane(), max_iter=12, atol=atol, near=near)
     np.testing.assert_allclose(stored.kernel_weights(b.point), held.kernel_weights(a.point),
                                rtol=0, atol=atol)
