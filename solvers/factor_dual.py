@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -15,9 +14,9 @@ from mmcopt.capabilities import Capability
 from mmcopt.checks import hyper, integer, optional, real
 from mmcopt.linalg import largest_eigenvalue
 from mmcopt.modeling.result import Status
+from mmcopt.solvers.factor_cuts import CutSearch
 from mmcopt.solvers.factor_lagrangian import FactorLagrangian, Priced, Prices
 from mmcopt.solving import Progress, Proved, Solver, out_of_time
-from mmcopt.solving.runs import seconds_left
 from mmcopt.types import Floats
 
 MEMORY = 8  # pairs of the quasi-Newton matrix
@@ -26,10 +25,7 @@ TINY = 1e-3  # share of the largest eigenvalue of V'V below which a direction of
 NEW = 0.03  # length of new directions of V, in those of its rows
 NEAR = 0.02  # gap and violation (part of the diagonal) of an X that is said to have converged
 SOON = 0.05  # gap at which cuts are first sought, in what the largest eigenvalue leaves
-SLOWER = 4  # searches for cuts after which there is a step more between two of them
-SEARCH = 2.5e-10  # seconds for cuts of a kind, times the cube of the number of nodes, about
-STARTS = 15  # searches for odd sets, times the number of nodes
-MOST, LEAST = 0.05, 3e-3  # violations below this part of the diagonal are not cut off, at first
+LONGEST = 8  # steps between two searches for cuts, at the most
 
 
 @dataclass
@@ -42,14 +38,13 @@ class _Factor:
     trivial: float  # the bound by the largest eigenvalue of R
     upper: float
     duals: Duals
+    search: CutSearch
+    pause: int  # steps between two searches
     value: float = math.inf
-    least: float = MOST
-    least_odd: float = 2 * MOST
     steps: int = 0
     idle: int = 0
     ready: bool = False  # whether cuts are worth seeking
     next: int = 0  # step from which they are sought again
-    recuts: int = 0
     added: int = 0
     end: Status | None = None
 
@@ -66,10 +61,10 @@ class FactorDual(Solver):
     V, along which the objective falls. Directions that V no longer uses are dropped.
 
     A driver step is one minimisation of ``evaluations`` L-BFGS iterations, and a change of prices;
-    every ``every`` steps, and ever more seldom, once X is near an optimum of the program without
-    cuts, those of price 0 are dropped and violated ones added. The bound is proved as that of any
-    other duals. For some hundred nodes and more it is ten times faster than `RegularizedDual`,
-    which is more exact.
+    every ``every`` steps, and more seldom where few are found, once X is near an optimum of the
+    program without cuts, those of price 0 are dropped and violated ones added (`CutSearch`). The
+    bound is proved as that of any other duals. For some hundred nodes and more it is ten times
+    faster than `RegularizedDual`, which is more exact.
 
     Examples
     --------
@@ -87,9 +82,9 @@ class FactorDual(Solver):
     tol: float = hyper(1e-6, real(0), "relative improvement of the bound that counts")
     evaluations: int = hyper(20, integer(1), "iterations of L-BFGS a step")
     weight: float = hyper(3.0, real(0, open_low=True), "of penalties, times |R|_F / m")
-    every: int = hyper(3, integer(1), "steps between two searches for cuts, at first")
+    every: int = hyper(2, integer(1), "steps between two searches for cuts, at first")
     cuts_per_node: float = hyper(8.0, real(0), "cuts added at a time, times the number of nodes")
-    odd_per_node: float = hyper(0.0, real(0), "cuts of odd sets added, in the same way")
+    odd_per_node: float = hyper(0.0, real(0), "cuts of odd sets of a size added, in the same way")
     patience: int = hyper(20, integer(1), "steps without improvement after which it stops")
     target: float | None = hyper(None, optional(real()), "a lower bound at which it stops at once")
 
@@ -109,7 +104,9 @@ class FactorDual(Solver):
         top = largest_eigenvalue(lift.R)
         trivial, none = lift.clean({"u": np.full(lift.m, top)})
         state = _Factor(lagrangian, lagrangian.factor(V.astype(dtype)), lagrangian.priced(duals),
-                        lift.trace * top, lift.trace * top, {**trivial, **none.by_name})
+                        lift.trace * top, lift.trace * top, {**trivial, **none.by_name},
+                        CutSearch(max(10, int(self.cuts_per_node * lift.m)),
+                                  int(self.odd_per_node * lift.m)), self.every)
         if duals:
             state.upper, state.duals = lift.upper(duals), duals
         self._book(lift, state, lagrangian.at(state.V, state.prices))
@@ -124,12 +121,14 @@ class FactorDual(Solver):
         self._book(lift, state, here)
         state.prices = here.prices
         state.steps += 1
-        if lift.cuts and state.ready and state.steps >= state.next and self._time_for_cuts(lift):
+        if lift.cuts and state.ready and state.steps >= state.next \
+                and state.search.time_for_triangles(lift):
             state.added = self._recut(lift, state)
-            state.recuts += 1
-            state.next = state.steps + self.every + state.recuts // SLOWER
+            many = state.added > lift.m
+            state.pause = self.every if many else min(state.pause + 1, LONGEST)
+            state.next = state.steps + state.pause
         gain = lift.scale * (before - state.upper)
-        small = not lift.cuts or state.ready and state.least <= LEAST
+        small = not lift.cuts or state.ready and state.search.through
         worth = self.tol * abs(lift.base - lift.scale * state.upper)
         state.idle = state.idle + 1 if small and gain <= worth and state.added <= lift.m else 0
         if self._reached(lift, state):
@@ -193,26 +192,11 @@ class FactorDual(Solver):
         function, free = state.lagrangian, state.lagrangian.free
         g, X = state.prices.entries[free:], state.V @ state.V.T
         old = function.cuts.take(g > 0.0)
-        found = violated_cuts.spread(lift, X, max(10, int(self.cuts_per_node * lift.m)),
-                                     state.least * lift.top)
-        if len(found) < lift.m:
-            state.least = max(LEAST, state.least / 2)
-        if lift.binary and self.odd_per_node and self._time_for_cuts(lift):
-            sets = violated_cuts.odd_sets(lift, X, int(self.odd_per_node * lift.m),
-                                          state.least_odd, state.steps, STARTS)
-            if len(sets) < lift.m:
-                state.least_odd = max(2 * LEAST, state.least_odd / 2)
-            found = dataclasses.replace(found, odd=sets)
-        cuts = old.join(found)
+        cuts = old.join(state.search.found(lift, X, old))
         function.adopt(cuts)
         kept = old.carry(g[g > 0.0], cuts).astype(g.dtype)
         state.prices.entries = np.concatenate([state.prices.entries[:free], kept])
         return len(cuts) - len(old)
-
-    @staticmethod
-    def _time_for_cuts(lift: Lift) -> bool:
-        """Whether a search for cuts, which has no parts, would end before the deadline."""
-        return seconds_left() > SEARCH * lift.m**3
 
     def _reached(self, lift: Lift, state: _Factor) -> bool:
         return self.target is not None and lift.base - lift.scale * state.upper >= self.target

@@ -45,7 +45,8 @@ class Cuts:
     clusters only); types 1-3 if two pairs are together, so is the third. A clique says that of
     k + 1 nodes two are together. A row of an odd set (two clusters only) holds b (node + 1), b = 1
     or -1, for an odd number s of nodes, of which some may be the same: as (sum b_p y_p)^2 is odd,
-    ``-sum_{p<q} b_p b_q X_pq <= (s - 1) / 2`` (pentagonal where s = 5; triangles are s = 3).
+    ``-sum_{p<q} b_p b_q X_pq <= (s - 1) / 2`` (pentagonal where s = 5; triangles are s = 3). Rows
+    of fewer nodes than others are filled up with zeros, which count for nothing.
     """
 
     triangles: Ints = dataclasses.field(default_factory=lambda: NO_CUTS)
@@ -76,8 +77,10 @@ class Cuts:
 
     def join(self, other: Cuts) -> Cuts:
         """These cuts and, after them in each kind, the others that are not among them."""
+        width = max(self.odd.shape[1], other.odd.shape[1])
         return Cuts(_new_rows(self.triangles, other.triangles),
-                    _new_rows(self.cliques, other.cliques), _new_rows(self.odd, other.odd))
+                    _new_rows(self.cliques, other.cliques),
+                    _new_rows(filled(self.odd, width), filled(other.odd, width)))
 
     def carry(self, values: Floats, cuts: Cuts) -> Floats:
         """Numbers of these as those of joined cuts, where each kind begins with these; else 0."""
@@ -85,6 +88,11 @@ class Cuts:
         for new, kept in zip(cuts.parted(out), self.parted(values), strict=True):
             new[:len(kept)] = kept
         return out
+
+
+def filled(odd: Ints, width: int) -> Ints:
+    """Rows of odd sets, with zeros behind up to that width."""
+    return np.pad(odd, ((0, 0), (0, width - odd.shape[1])))
 
 
 def _new_rows(old: Ints, new: Ints) -> Ints:
@@ -229,16 +237,18 @@ class Lift(Capability):
             span = self.top - self.floor
             right.append(np.full(len(q), -span - a.size * self.floor))
         if o.size:
-            size = o.shape[1]
-            if not self.binary or size % 2 == 0 or (o == 0).any() or o.min() < -self.m \
-                    or o.max() > self.m:
+            sizes = np.count_nonzero(o, axis=1)
+            if not self.binary or (sizes % 2 == 0).any() or sizes.min() < 3 \
+                    or o.min() < -self.m or o.max() > self.m:
                 raise ValueError("a cut of an odd set is malformed")
-            a, b = np.triu_indices(size, 1)
-            cut.append(np.repeat(len(t) + len(q) + np.arange(len(o)), a.size))
-            i.append((np.abs(o) - 1)[:, a].reshape(-1))
-            j.append((np.abs(o) - 1)[:, b].reshape(-1))
-            coef.append(-(np.sign(o)[:, a] * np.sign(o)[:, b]).reshape(-1).astype(np.float64))
-            right.append(np.full(len(o), (size - 1) / 2))
+            a, b = np.triu_indices(o.shape[1], 1)
+            product = np.sign(o)[:, a] * np.sign(o)[:, b]
+            row, pair = np.nonzero(product)
+            cut.append(len(t) + len(q) + row)
+            i.append(np.abs(o)[row, a[pair]] - 1)
+            j.append(np.abs(o)[row, b[pair]] - 1)
+            coef.append(-product[row, pair].astype(np.float64))
+            right.append((sizes - 1) / 2)
         return Entries(np.concatenate(cut), np.concatenate(i), np.concatenate(j),
                        np.concatenate(coef), np.concatenate(right))
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from mmcopt.bounds.label_lift import NO_SETS, Cuts, Lift
+from mmcopt.bounds.label_lift import Cuts, Lift
 from mmcopt.types import Floats, Ints
 
 STARTS = 5  # searches for odd sets, times the number of nodes
-DRAWN = 256  # sets that are drawn at once
+SINGLE = 1000  # nodes from which the largest violation is found in float32
 
 
 def triangles(lift: Lift, X: Floats, most: int, least: float) -> tuple[Ints, Floats]:
@@ -53,22 +53,27 @@ def cliques(lift: Lift, X: Floats, most: int, least: float) -> tuple[Ints, Float
     return members[keep].astype(np.int64), violation[keep]
 
 
-def odd_sets(lift: Lift, X: Floats, most: int, least: float, draw: int = 0,
-             starts: int = STARTS) -> Ints:
-    """Up to ``most`` sets of five nodes violated by more than ``least``, found by local search.
+def odd_sets(lift: Lift, X: Floats, most: int, least: float, draw: int = 0, starts: int = STARTS,
+             size: int = 5, known: Ints | None = None) -> Ints:
+    """Up to ``most`` sets of ``size`` nodes violated by more than ``least``, by local search.
 
-    Searches begin with random sets, always the same for so many nodes and a number of a draw.
+    Searches begin with random sets, always the same for so many nodes and a number of a draw; half
+    of them with nodes of the ``known`` sets among them, where there are any.
     """
-    from mmcopt.compiled.odd_sets import SIZE, improved
+    from mmcopt.compiled.odd_sets import improved
 
     m = lift.m
-    if m < SIZE or most < 1:
-        return NO_SETS
+    if m < size or most < 1:
+        return np.empty((0, size), dtype=np.int64)
     rng = np.random.default_rng([m, draw] if draw else m)
-    nodes = _drawn(rng, starts * m, m, SIZE) + 1
-    sets = nodes * rng.choice([-1, 1], nodes.shape)
+    sets = _drawn(rng, starts * m, m, size) + 1
+    sets *= rng.choice([-1, 1], sets.shape)
+    if known is not None and len(known):
+        half = len(sets) // 2
+        begun = rng.permuted(known[rng.integers(len(known), size=half)], axis=1)
+        sets[:half] = _completed(begun[:, :size - 1], sets[:half])
     by = np.empty(len(sets))
-    improved(np.ascontiguousarray(X, dtype=np.float64), sets, by)
+    improved(np.ascontiguousarray(X), sets, by)
     order = np.argsort(-by, kind="stable")
     order = order[by[order] > least]
     sets = np.take_along_axis(sets, np.argsort(np.abs(sets), axis=1), axis=1)[order]
@@ -77,11 +82,22 @@ def odd_sets(lift: Lift, X: Floats, most: int, least: float, draw: int = 0,
     return np.ascontiguousarray(sets[first[:most]])
 
 
+def _completed(begun: Ints, sets: Ints) -> Ints:
+    """Sets that begin with these nodes in place of their own, where no node comes twice."""
+    out = np.hstack([begun, sets[:, begun.shape[1]:]])
+    twice = (np.diff(np.sort(np.abs(out), axis=1), axis=1) == 0).any(axis=1)
+    return np.where(twice[:, None], sets, out)
+
+
 def _drawn(rng: np.random.Generator, count: int, m: int, size: int) -> Ints:
-    """Sets of nodes, a block at a time: numbers for all of them at once would fill the memory."""
-    blocks = (rng.random((min(DRAWN, count - at), m)) for at in range(0, count, DRAWN))
-    drawn = (np.argpartition(U, range(size), axis=1)[:, :size].copy() for U in blocks)
-    return np.concatenate(list(drawn))
+    """Sets of nodes that differ: each new one is a place among those that are left."""
+    out = np.empty((count, size), dtype=np.int64)
+    for p in range(size):
+        new = rng.integers(m - p, size=count)
+        for other in np.sort(out[:, :p], axis=1).T:
+            new += new >= other
+        out[:, p] = new
+    return out
 
 
 def violated(lift: Lift, X: Floats, most: int, least: float = 0.02) -> Cuts:
@@ -109,5 +125,6 @@ def worst(lift: Lift, X: Floats) -> float:
     """Largest violation of a triangle at X, in the units of M, or 0."""
     from mmcopt.compiled import triangles as loops
 
-    X = np.ascontiguousarray(X, dtype=np.float64)
-    return float(loops.worst(X, lift.top, bool(lift.binary))) / (lift.top - lift.floor)
+    X = np.ascontiguousarray(X, dtype=np.float32 if lift.m >= SINGLE else np.float64)
+    by = loops.worst(X, X.dtype.type(lift.top), bool(lift.binary))
+    return float(by) / (lift.top - lift.floor)

@@ -32,22 +32,20 @@ def histogram(X: Floats, top: float, binary: bool, least: float, width: float) -
     return counts
 
 
-@compiled()
+@compiled(error_model="numpy", fastmath={"reassoc", "contract", "nnan"})
 def worst(X: Floats, top: float, binary: bool) -> float:
     """The largest violation of a triangle, or 0."""
-    m, found = X.shape[0], 0.0
+    m, found = X.shape[0], top
     for i in range(m):
         for j in range(i + 1, m):
-            a, here = X[i, j], 0.0
+            a, here = X[i, j], top
             for h in range(j + 1, m):
                 b, c = X[i, h], X[j, h]
                 total = a + b + c
-                v = total - 2.0 * min(a, b, c)
-                if binary:
-                    v = max(v, -total)
-                here = max(here, v)
-            found = max(found, here - top)
-    return found
+                v = total - 2 * min(a, min(b, c))
+                here = max(here, max(v, -total) if binary else v)
+            found = max(found, here)
+    return found - top
 
 
 @compiled()

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mmcopt.bounds.certificates import bound_seconds, cheap_bound
+from mmcopt.bounds.label_lift import Lift
 from mmcopt.checks import FUNCTION, JOBS, flag, integer, known_keywords, optional, real
 from mmcopt.compiled.compiling import STATE, announced, clock
 from mmcopt.errors import BackendError, MMCWarning, ParameterError
@@ -189,10 +190,11 @@ class _Bound:
 def _reserved(problem: Any, time_limit: float, busy: float) -> tuple[_Bound, float]:
     """The bound that a time limit leaves room for, and the seconds to be kept for it.
 
-    ``busy`` is the wall time of a CPU second: there may be other work on the machine.
+    ``busy`` is the wall time of a CPU second: there may be other work on the machine. What a
+    relaxation has come to is proved in any case.
     """
     reserve = bound_seconds(problem) * max(1.0, busy)
-    attach = _Bound(True, 3 * reserve <= time_limit)
+    attach = _Bound(True, 3 * reserve <= time_limit or problem.offer(Lift) is not None)
     return attach, reserve if attach.eigenvalue else 0.0
 
 

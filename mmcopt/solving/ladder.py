@@ -15,7 +15,7 @@ import numpy as np
 
 from mmcopt import registry
 from mmcopt.bounds import enumeration
-from mmcopt.bounds.certificates import capped, certified, cheap_bound, evaluate
+from mmcopt.bounds.certificates import bound_seconds, capped, certified, cheap_bound, evaluate
 from mmcopt.capabilities import KernelMargin, LabelProblem, LabelQuadratic, LabelRatio, LiftedMargin
 from mmcopt.capabilities.matrices import Sparse
 from mmcopt.checks import flag, known_keywords, optional, real
@@ -338,8 +338,11 @@ def _relaxed(climb: _Climb, relaxed: Any, solver: Any, steps: int = SEEDED,
     known = climb.result.certificate
     start = None if known is None or known.kind != relaxed.kind or not solver.goes_on(known.kind) \
         else Proved(None, known.duals)
-    out = solve(relaxed, solver, init=start, time_limit=climb.remaining(share), seed=0,
-                callback=watch, checkpoint=climb.place(relaxed.kind))
+    limit = climb.remaining(share)
+    if limit is not None:  # `solve` itself keeps a part of what is kept here for the end
+        limit += min(climb.closing, bound_seconds(relaxed))
+    out = solve(relaxed, solver, init=start, time_limit=limit, seed=0, callback=watch,
+                checkpoint=climb.place(relaxed.kind))
     if share == 1.0 or out.status is Status.INTERRUPTED:
         climb.ended(out.status)
     if out.certificate is not None:

@@ -8,14 +8,15 @@ import pytest
 from relaxed import optimum, parts
 
 import mmcopt as mm
-from mmcopt.bounds import violated_cuts
+from mmcopt.bounds import certificates, violated_cuts
 from mmcopt.bounds.label_lift import Cuts
 from mmcopt.constraints import Sizes
 from mmcopt.errors import IncompatibleError
 from mmcopt.formulations import LeastSquares, MaxCut
 from mmcopt.modeling.result import Status
-from mmcopt.solvers import FactorDual, factor_dual
+from mmcopt.solvers import FactorDual, factor_cuts, factor_dual
 from mmcopt.solvers.factor_lagrangian import FactorLagrangian, Prices
+from mmcopt.solving.runs import Budget, under
 
 X = np.random.default_rng(3).standard_normal((12, 2)) + np.arange(12).reshape(-1, 1) // 6
 WIDE = np.random.default_rng(0).standard_normal((60, 2))
@@ -132,6 +133,67 @@ def test_other_draws_find_other_odd_sets():
     assert np.array_equal(first, again) and not np.array_equal(first, other)
     entries = lift.entries(Cuts(odd=other))
     assert (entries.of(V @ V.T) - entries.right > 0.1).all()
+
+
+def searched(monkeypatch, lift, few):
+    """A search, and what it asks for: (starts, size, least) of odd sets, "triangles"."""
+    asked = []
+
+    def odd_sets(lift, X, most, least, draw, starts, size, known):
+        asked.append((starts, size, least, known.shape))
+        return np.arange(1, size + 1) + np.arange(0 if few else most)[:, None] % (lift.m - size)
+
+    def spread(lift, X, most, least):
+        asked.append("triangles")
+        count = 0 if few else most
+        return Cuts(np.column_stack([np.zeros(count), np.arange(count) + 1, np.arange(count) + 2,
+                                     np.zeros(count)]).astype(np.int64))
+
+    monkeypatch.setattr(violated_cuts, "odd_sets", odd_sets)
+    monkeypatch.setattr(violated_cuts, "spread", spread)
+    return factor_cuts.CutSearch(lift.m, lift.m), asked
+
+
+def test_searches_try_harder_where_little_is_found(monkeypatch):
+    lift = LeastSquares(WIDE, 2, lam=0.01).relax("sdp+cuts").lift
+    search, asked = searched(monkeypatch, lift, few=True)
+    for _ in range(9):
+        assert len(search.found(lift, np.eye(60), Cuts())) == 0
+    starts = [row[0] for row in asked if row != "triangles" and row[1] == 5]
+    assert starts == [10, 20, 40, *[80] * 6]
+    assert asked.count("triangles") == 3  # in every fourth search
+    least = [row[2] for row in asked if row != "triangles"]
+    assert least[0] == factor_cuts.MOST and least[-1] == 2 * factor_cuts.LEAST
+    assert search.through
+    priced = Cuts(odd=np.array([[1, 2, 3, 4, 5, 0, 0], [1, 2, 3, 4, 5, 6, 7]]))
+    search.found(lift, np.eye(60), priced)
+    assert asked[-1][3] == asked[-2][3] == (1, 5)
+
+
+def test_searches_stay_short_where_much_is_found(monkeypatch):
+    lift = LeastSquares(WIDE, 2, lam=0.01).relax("sdp+cuts").lift
+    search, asked = searched(monkeypatch, lift, few=False)
+    for _ in range(4):
+        found = search.found(lift, np.eye(60), Cuts())
+        assert found.counts[0] == 60 and found.counts[2] > 60 and found.odd.shape[1] == 7
+    assert asked.count("triangles") == 4 and not search.through
+    assert {row[0] for row in asked if row != "triangles"} == {factor_cuts.FEWEST}
+
+
+def test_searches_for_odd_sets_begin_as_often_as_the_limit_allows(monkeypatch, ticking):
+    lift = LeastSquares(WIDE, 2, lam=0.01).relax("sdp+cuts").lift
+    search, asked = searched(monkeypatch, lift, few=True)
+    search.starts = 80
+    monkeypatch.setattr(factor_cuts, "SEARCH", 1.0)
+    monkeypatch.setattr(factor_cuts, "SEARCH_ODD", 0.1 / (5 * 60**2))
+    ticking(1e-3)
+    with under(Budget().within(1, 1.05)):
+        search.found(lift, np.eye(60), Cuts())
+    assert [row[:2] for row in asked] == [(10, 5), (7, 7)]
+    asked.clear()
+    with under(Budget().within(1, -5.0)):
+        assert len(search.found(lift, np.eye(60), Cuts())) == 0
+    assert not asked
 
 
 # ---------------------------------------------------------------- known optima
@@ -266,11 +328,21 @@ def test_the_time_limit_holds_within_a_step(kind, ticking):
 def test_no_search_for_cuts_begins_that_would_outlast_the_limit(cost, searched, ticking,
                                                                 monkeypatch):
     f = LeastSquares(WIDE, 2, lam=1e-3).relax("sdp+cuts")
-    monkeypatch.setattr(factor_dual, "SEARCH", cost / 60**3)
+    monkeypatch.setattr(factor_cuts, "SEARCH", cost / 60**3)
     ticking(1e-4)
     result = mm.solve(f, FactorDual(odd_per_node=1.0), seed=0, time_limit=0.15, max_iter=40)
     assert bool(result.history["added"].max() > 0) is searched
     assert result.verify()
+
+
+def test_a_limit_leaves_time_for_the_proof(monkeypatch):
+    f = LeastSquares(WIDE, 2, lam=1e-3).relax("sdp+cuts")
+    for seconds, steps in ((2e5, 0), (1.0, 3)):
+        monkeypatch.setattr(certificates, "LIFTED_CUTS", seconds / 60**3)
+        result = mm.solve(f, FactorDual(), seed=0, time_limit=1e5, max_iter=3)
+        assert len(result.history) == steps
+        assert (result.status is Status.TIME_LIMIT) is (steps == 0)
+        assert result.lower_bound is not None and result.verify()
 
 
 def test_ctrl_c_leaves_a_verified_bound():

@@ -9,7 +9,7 @@ import pytest
 import mmcopt as mm
 from mmcopt.bounds import enumeration, violated_cuts
 from mmcopt.bounds.decision_tree import decided, inherited, leaf_bound, lift_of
-from mmcopt.bounds.label_lift import Cuts
+from mmcopt.bounds.label_lift import Cuts, filled
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.formulations import QUBO, MaxCut
 from mmcopt.modeling.result import Status
@@ -31,8 +31,12 @@ def drawn(seed, n=None):
 
 
 def sets(rng, m, count, width=5):
-    """Any nodes, some of them twice, with any signs."""
-    return rng.integers(1, m + 1, (count, width)) * rng.choice([-1, 1], (count, width))
+    """Any nodes, some of them twice, with any signs; in wide rows fewer of them, filled up."""
+    out = rng.integers(1, m + 1, (count, width)) * rng.choice([-1, 1], (count, width))
+    if width == 7:
+        out[::2, 5:] = 0
+        out[::4, 1:5:2] = 0
+    return out
 
 
 def forged(lift, rng, count=12):
@@ -71,13 +75,28 @@ def test_every_labeling_obeys_every_set(width):
     assert np.sum(slack * X) == pytest.approx(entries.of(X).sum())  # A is that of the rows
 
 
+def test_zeros_in_a_row_count_for_nothing():
+    lift, rng = lift_of(drawn(0, 7)), np.random.default_rng(2)
+    V = rng.standard_normal((7, 3))
+    X = V @ V.T
+    few, many = sets(rng, 7, 20), sets(rng, 7, 20, 9)
+    short, wide = lift.entries(Cuts(odd=few)), lift.entries(Cuts(odd=filled(few, 9)))
+    np.testing.assert_allclose(short.of(X), wide.of(X))
+    assert (short.right == 2.0).all() and np.array_equal(short.right, wide.right)
+    both = Cuts(odd=few).join(Cuts(odd=many)).join(Cuts(odd=few[:5]))
+    assert both.odd.shape == (40, 9)
+    entries = lift.entries(both)
+    np.testing.assert_allclose(entries.of(X)[:20], short.of(X))
+    np.testing.assert_allclose(entries.of(X)[20:], lift.entries(Cuts(odd=many)).of(X))
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_children_prove_with_inherited_sets_what_their_parents_prove(seed):
     lq, rng = drawn(seed, 8), np.random.default_rng(seed)
     lift = lift_of(lq)
     duals = dict(run(RegularizedDual(), lift, None, rng, max_iter=8).duals)
-    given = {**duals, "odd": sets(rng, lift.m, 9), "cliques": np.empty((0, 0), np.int64),
-             "triangles": np.empty((0, 4), np.int64), "g": rng.random(9)}
+    given = {**duals, "odd": sets(rng, lift.m, 9, 5 + 2 * (seed % 2)), "g": rng.random(9),
+             "cliques": np.empty((0, 0), np.int64), "triangles": np.empty((0, 4), np.int64)}
     clean, cuts = lift.clean(given)  # S is made psd, as B'SB is then for every child
     least = float(np.linalg.eigvalsh(lift.slack(clean, lift.entries(cuts)))[0])
     given["u"] = given["u"] + max(0.0, -least)
@@ -92,37 +111,57 @@ def test_children_prove_with_inherited_sets_what_their_parents_prove(seed):
         assert bound <= enumeration.minimum(small)[0] + 1e-9
 
 
-def test_the_search_finds_what_enumeration_finds():
-    """On the Gram matrix of a pentagon, whose triangles all hold."""
-    angle = 4 * np.pi / 5 * np.arange(5)
+@pytest.mark.parametrize("size, least", [(5, 0.49), (7, 0.49), (9, 0.49)])
+def test_the_search_finds_what_enumeration_finds(size, least):
+    """On the Gram matrix of a star of so many points, whose smaller sets violate less."""
+    angle = np.pi * (size - 1) / size * np.arange(size)
     X = np.cos(angle[:, None] - angle)
     lift = lift_of(LabelQuadratic(X, k=2, low=0))
-    assert violated_cuts.worst(lift, X) < 0.31
-    found = violated_cuts.odd_sets(lift, X, 50, 0.1)
-    best = max(float((lift.entries(Cuts(odd=np.array([s]))).of(X) - 2.0)[0])
-               for s in itertools.product(*[(v, -v) for v in range(1, 6)]))
+    right = (size - 1) / 2
+    best = max(float((lift.entries(Cuts(odd=np.array([s]))).of(X) - right)[0])
+               for s in itertools.product(*[(v, -v) for v in range(1, size + 1)]))
     assert best == pytest.approx(0.5)
-    entries = lift.entries(Cuts(odd=found))
-    assert float((entries.of(X) - entries.right)[0]) == pytest.approx(best)
-    assert len(np.unique(np.abs(found), axis=1)) == len(found)
+    for dtype in (np.float32, np.float64):
+        found = violated_cuts.odd_sets(lift, X.astype(dtype), 50, least, size=size)
+        entries = lift.entries(Cuts(odd=found))
+        assert float((entries.of(X) - entries.right)[0]) == pytest.approx(best)
+        assert len(np.unique(found, axis=0)) == len(found)
+        assert all(len(set(np.abs(row))) == size for row in found)
     for few in (3, 4):
         assert len(violated_cuts.odd_sets(lift_of(drawn(0, few)), np.eye(few), 9, 0.0)) == 0
 
 
-def test_searches_begin_with_the_same_sets_however_they_are_drawn():
-    m, count = 300, 5 * 300
-    expected = np.argsort(np.random.default_rng(m).random((count, m)), axis=1)[:, :5]
+def test_searches_begin_with_any_sets_of_nodes_that_differ():
+    drawn_here = violated_cuts._drawn(np.random.default_rng(0), 6000, 6, 3)
+    assert (np.diff(np.sort(drawn_here, axis=1), axis=1) > 0).all()
+    found, counts = np.unique(drawn_here, axis=0, return_counts=True)
+    assert len(found) == 6 * 5 * 4 and counts.min() > 20 and counts.max() < 90
     tracemalloc.start()
-    drawn_here = violated_cuts._drawn(np.random.default_rng(m), count, m, 5)
+    violated_cuts._drawn(np.random.default_rng(0), 30_000, 10**6, 5)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert np.array_equal(drawn_here, expected)
-    assert peak < 8 * count * m  # not even the numbers drawn are held at once
+    assert peak < 8 * 30_000 * 20
+
+
+def test_searches_begin_with_known_sets_too():
+    begun, other = np.array([[1, -2, 3], [4, -5, 6]]), np.array([[7, 8, 9, 1, 5], [1, 2, 3, 7, -8]])
+    assert violated_cuts._completed(begun, other).tolist() == [[7, 8, 9, 1, 5], [4, -5, 6, 7, -8]]
+    rng, m = np.random.default_rng(1), 40
+    V = rng.standard_normal((m, 12))
+    V /= np.linalg.norm(V, axis=1)[:, None]
+    X, lift = V @ V.T, lift_of(LabelQuadratic(np.eye(m), k=2, low=0))
+    fives = violated_cuts.odd_sets(lift, X, 5, 0.1, starts=30)
+    plain, helped = (violated_cuts.odd_sets(lift, X, 10**6, 0.1, size=7, starts=5, known=known)
+                     for known in (None, np.repeat(fives, 100, axis=0)))
+    assert not np.array_equal(plain, helped)
+    entries = lift.entries(Cuts(odd=helped))
+    assert (entries.of(X) - entries.right > 0.1).all()
 
 
 def test_what_is_no_odd_set_is_refused():
     lift = lift_of(drawn(1, 7))
     for odd in (np.full((1, 4), 2), np.zeros((1, 5), int), np.full((1, 5), 9),
+                np.array([[1, 2, 3, 4, 0]]), np.array([[1, 0, 0]]),
                 np.full((1, 5), np.iinfo(np.int64).min)):
         with pytest.raises(ValueError, match="odd set is malformed"):
             lift.lower({"g": np.ones(1), "odd": odd})

@@ -150,6 +150,23 @@ def test_no_level_begins_when_there_is_only_time_for_proofs(monkeypatch):
     assert len(levels(first.certify(time_limit=60.0**3 + 1e6))) > 1
 
 
+def test_what_a_relaxation_keeps_for_its_end_is_kept_once(monkeypatch):
+    limits, solve = [], ladder.solve
+
+    def watched(f, *args, time_limit, **options):
+        limits.append(time_limit)
+        return solve(f, *args, time_limit=time_limit, **{**options, "max_iter": 1})
+
+    monkeypatch.setattr(ladder, "_levels", lambda f: [ladder._dual("sdp+cuts", "FactorDual", {})])
+    monkeypatch.setattr(ladder, "solve", watched)
+    monkeypatch.setattr(ladder, "CLOSING", 5e5 / 60**3)
+    for kept, expected in ((2e5, 7e5), (9e5, 1e6)):
+        monkeypatch.setattr(ladder, "bound_seconds", lambda f, kept=kept: kept)
+        limits.clear()
+        mm.solve(PROBLEM, seed=0).certify(time_limit=1e6)
+        assert limits[0] == pytest.approx(expected, abs=1e3)
+
+
 def test_the_ladder_is_saved_and_the_bound_verified_elsewhere(tmp_path):
     result, _ = climbed()
     result.save(tmp_path / "run.npz")
