@@ -210,8 +210,14 @@ def _not_above(result: Result, value: float, kind: str) -> float:
 
 
 def bound_seconds(f: Any) -> float:
-    """Seconds that `cheap_bound` takes for its eigenvalue, reckoned from the size alone."""
-    lq = f.offer(LabelProblem) if f.offer(Bounded) is None else None
+    """Seconds that `cheap_bound` takes for its eigenvalue, reckoned from the size alone.
+
+    Of problems with bounds of their own: what judging the best point takes as well.
+    """
+    bounded = f.offer(Bounded)
+    if bounded is not None:
+        return float(bounded.seconds)
+    lq = f.offer(LabelProblem)
     if lq is None or (lq.n > EIG_DENSE and lq.matrix.is_dense):
         return 0.0
     rank = lq.matrix.rank

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mmcopt.bounds.certificates import bound_seconds, cheap_bound
+from mmcopt.capabilities import Bounded
 from mmcopt.checks import FUNCTION, JOBS, flag, integer, known_keywords, optional, real
 from mmcopt.compiled.compiling import STATE, announced, clock
 from mmcopt.errors import BackendError, MMCWarning, ParameterError
@@ -192,7 +193,8 @@ def _reserved(problem: Any, time_limit: float, busy: float) -> tuple[_Bound, flo
     ``busy`` is the wall time of a CPU second: there may be other work on the machine.
     """
     reserve = bound_seconds(problem) * max(1.0, busy)
-    attach = _Bound(True, 3 * reserve <= time_limit)
+    due = problem.offer(Bounded) is not None  # it is the answer
+    attach = _Bound(True, due or 3 * reserve <= time_limit)
     return attach, reserve if attach.eigenvalue else 0.0
 
 
