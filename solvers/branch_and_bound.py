@@ -203,13 +203,14 @@ class BranchAndBound(Solver):
     """Prove that labels are optimal, or how far from it they can be.
 
     `Memetic` finds labels. Then the open node of lowest bound is taken (best first): its
-    semidefinite relaxation with cuts is solved by `RegularizedDual`, or of two sides of any sizes
-    by `FactorDual`, beginning at its parent's duals, and stopped as soon as it reaches the value to
-    beat; its X is rounded to labels. What is left is split on the pair of nodes about which X is
-    least decided: together (a contraction) or apart (a cannot-link). Nodes of at most ``enumerate``
-    labelings are enumerated. The certificate is the tree with the duals of its nodes. A driver step
-    is a few steps of a node's relaxation; memory grows with the number of leaves. Practical up to
-    about 100 samples, and beyond that where the root nearly closes the gap.
+    semidefinite relaxation with cuts is solved by `FactorDual`, and where that gains too little by
+    `RegularizedDual`, which alone bounds two clusters of exact sizes. It begins at its parent's
+    duals, and is stopped as soon as it reaches the value to beat; its X is rounded to labels. What
+    is left is split on the pair of nodes about which X is least decided: together (a contraction)
+    or apart (a cannot-link). Nodes of at most ``enumerate`` labelings are enumerated. The
+    certificate is the tree with the duals of its nodes. A driver step is a few steps of a node's
+    relaxation; memory grows with the number of leaves. Practical up to about 100 samples, and
+    beyond that where the root nearly closes the gap.
 
     Where several nodes are open, ``batch`` of them are worked on in turn, or side by side where
     `mmcopt.solve` is given an ``executor``; the tree is the same.

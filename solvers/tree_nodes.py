@@ -127,7 +127,8 @@ class RefinedNodes(QuadraticNodes):
 class FactorNodes(QuadraticNodes):
     """Nodes of `LabelQuadratic` as `FactorDual` bounds them, in a tenth of the time.
 
-    Rows that bind sizes it may satisfy too slowly for a gap of 1e-5: its duals go to the other.
+    What binds sizes it may satisfy too slowly for a gap of 1e-5: its duals then go to
+    `RegularizedDual`.
     """
 
     def finer(self, near: bool) -> TreeNodes | None:
