@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -27,23 +27,35 @@ from mmcopt.checks import hyper, integer, real, require_memory
 from mmcopt.errors import InfeasibleError
 from mmcopt.modeling.result import Certificate, Status
 from mmcopt.solvers.memetic import Memetic
-from mmcopt.solvers.tree_nodes import nodes_of
+from mmcopt.solvers.tree_nodes import NEARBY, WORTH, TreeNodes, nodes_of
 from mmcopt.solving import Progress, Proved, Run, Solver, out_of_time, run
 from mmcopt.solving.label_search import start_labels
+from mmcopt.solving.runs import seconds_left
 from mmcopt.solving.shared_work import side_by_side
 from mmcopt.solving.states import within
 from mmcopt.types import Ints
 
 CHUNK = 4  # steps of the inner solver in a step of this one
 SHARP, ROUNDING = 1e-6, 1e-9  # of a step, and of a value: what is surely above the next lower one
+# Seconds, times the cube of the number of nodes, about: of the first step of a relaxation, of
+# labels near a matrix, and of a proof, which takes some time for small ones, too.
+FIRST_STEP, LABELS, PROOF, AT_LEAST = 3e-10, 2e-10, 1.5e-10, 3e-4
+
+# Of a node: the lift that duals belong to, the duals, and what bounds it.
+_Start: TypeAlias = tuple[Lift | RatioLift, Duals, TreeNodes]
 
 
 @dataclass
 class _Active:
-    """The node at work: its problem, its lift (also over all nodes), duals, and the last X."""
+    """The node at work: its problem, its lift (also over all nodes), duals, and the last X.
+
+    ``kind`` bounds it, ``fresh`` if without duals to begin with; ``missed`` is how much it missed
+    when a finer one took over.
+    """
 
     node: int
     bound: float
+    kind: TreeNodes
     small: Any = None
     lift: Any = None
     whole: Any = None
@@ -53,6 +65,23 @@ class _Active:
     proved: float = -math.inf
     gains: list[float] = field(default_factory=list)  # of each time the solver went on
     X: Any = None
+    fresh: bool = True
+    missed: float | None = None
+
+    def refined(self, missing: float) -> bool:
+        """Go on with a finer solver, where there is one."""
+        first = missing + sum(self.gains[1:])
+        finer = self.kind.finer(not self.fresh or missing <= NEARBY * first)
+        if finer is None:
+            return False
+        self.kind, self.state, self.first, self.gains = finer, None, 0.0, []
+        self.missed = missing
+        return True
+
+    def bequeathed(self, first: TreeNodes, missing: float) -> TreeNodes:
+        """What bounds the children: that which was worth it here, or ``first``."""
+        useful = self.missed is None or missing < (1.0 - WORTH) * self.missed
+        return self.kind.followed() if useful else first
 
 
 @dataclass
@@ -69,7 +98,7 @@ class _Tree:
     children: dict[int, int] = field(default_factory=dict)  # the first of two neighbours
     closed: float = math.inf  # smallest bound of the leaves that are done
     active: _Active | None = None
-    starts: dict[int, tuple[Lift | RatioLift, Duals]] = field(default_factory=dict)
+    starts: dict[int, _Start] = field(default_factory=dict)
 
     def restored(self, roots: Any) -> None:
         """Refuse a tree from a file that is none of this problem."""
@@ -89,17 +118,17 @@ class _Tree:
             heapq.heappush(self.open, (self.active.bound, self.active.node))
             self.active = None
 
-    def split(self, at: _Active, pair: tuple[int, int]) -> None:
-        """Replace the node at work by two children that decide a pair."""
-        self.children[at.node] = len(self.parent)
+    def split(self, node: int, bound: float, pair: tuple[int, int], start: _Start) -> None:
+        """Replace the node at work by two children that decide a pair, and where they begin."""
+        self.children[node] = len(self.parent)
         for same in (True, False):
-            self.parent.append(at.node)
+            self.parent.append(node)
             self.pair.append(pair)
             self.same.append(same)
             self.duals.append(None)
             child = len(self.parent) - 1
-            self.starts[child] = at.whole, at.duals
-            heapq.heappush(self.open, (at.bound, child))
+            self.starts[child] = start
+            heapq.heappush(self.open, (bound, child))
         self.active = None
 
     def prove(self, node: int, duals: Duals) -> None:
@@ -131,11 +160,11 @@ class _Tree:
         if done.duals is not None:
             self.prove(node, done.duals)
         if done.pair is not None:
-            self.split(_Active(node, done.bound, whole=done.whole, duals=done.start), done.pair)
+            self.split(node, done.bound, done.pair, (done.whole, done.start, done.kind))
         elif done.open:
             heapq.heappush(self.open, (done.bound, node))
             if done.whole is not None and done.start:
-                self.starts[node] = done.whole, done.start
+                self.starts[node] = done.whole, done.start, done.kind
         else:
             self.closed = min(self.closed, done.closed)
 
@@ -166,6 +195,7 @@ class _Done:
     open: bool
     whole: Any  # the lift, and duals that its children, or itself later, begin with
     start: Duals
+    kind: TreeNodes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,13 +203,14 @@ class BranchAndBound(Solver):
     """Prove that labels are optimal, or how far from it they can be.
 
     `Memetic` finds labels. Then the open node of lowest bound is taken (best first): its
-    semidefinite relaxation with cuts is solved by `RegularizedDual`, or of two sides of any sizes
-    by `FactorDual`, beginning at its parent's duals, and stopped as soon as it reaches the value to
-    beat; its X is rounded to labels. What is left is split on the pair of nodes about which X is
-    least decided: together (a contraction) or apart (a cannot-link). Nodes of at most ``enumerate``
-    labelings are enumerated. The certificate is the tree with the duals of its nodes. A driver step
-    is a few steps of a node's relaxation; memory grows with the number of leaves. Practical up to
-    about 100 samples, and beyond that where the root nearly closes the gap.
+    semidefinite relaxation with cuts is solved by `FactorDual`, and where that gains too little by
+    `RegularizedDual`, which alone bounds two clusters of exact sizes. It begins at its parent's
+    duals, and is stopped as soon as it reaches the value to beat; its X is rounded to labels. What
+    is left is split on the pair of nodes about which X is least decided: together (a contraction)
+    or apart (a cannot-link). Nodes of at most ``enumerate`` labelings are enumerated. The
+    certificate is the tree with the duals of its nodes. A driver step is a few steps of a node's
+    relaxation; memory grows with the number of leaves. Practical up to about 100 samples, and
+    beyond that where the root nearly closes the gap.
 
     Where several nodes are open, ``batch`` of them are worked on in turn, or side by side where
     `mmcopt.solve` is given an ``executor``; the tree is the same.
@@ -235,6 +266,13 @@ class BranchAndBound(Solver):
     def hands_out(self) -> int:
         return self.batch
 
+    def closing(self, state: _Tree) -> float:
+        """What the proof of the leaves takes, and at the root what comes before one."""
+        cube = float(len(state.best)) ** 3
+        if state.active is None and len(state.parent) == 1 and state.duals[0] is None:
+            return (FIRST_STEP + PROOF) * cube
+        return PROOF * cube + (PROOF * cube + AT_LEAST) * (len(state.parent) + 1) / 2
+
     def step(self, f: Any, state: _Tree, rng: np.random.Generator) -> Progress:
         lq = f.offer(LabelProblem)
         if state.active is None and self.batch > 1 and len(state.open) > 1:
@@ -242,7 +280,7 @@ class BranchAndBound(Solver):
             return self._progress(lq, state)
         if state.active is None:
             bound, node = heapq.heappop(state.open)
-            state.active = _Active(node, bound)
+            state.active = _Active(node, bound, nodes_of(lq))
         try:
             self._work(lq, state, state.active, rng)
         except KeyboardInterrupt:
@@ -288,13 +326,15 @@ class BranchAndBound(Solver):
         """Work on the node of a tree of its path alone, until it is done or time is up."""
         rng = np.random.default_rng(seed)
         bound, node = alone.open.pop()
-        at = alone.active = _Active(node, bound)
+        at = alone.active = _Active(node, bound, nodes_of(lq))
         self._work(lq, alone, at, rng)
-        while alone.active is not None and not out_of_time():
+        while alone.active is not None and not _late(lq):
             self._work(lq, alone, at, rng)
-        pair = alone.pair[-1] if at.node in alone.children else None
-        return _Done(alone.best, alone.value, at.bound, alone.duals[at.node], alone.closed, pair,
-                     alone.active is not None, at.whole, at.duals)
+        pair, kind = None, at.kind
+        if node in alone.children:
+            pair, kind = alone.pair[-1], alone.starts[alone.children[node]][2]
+        return _Done(alone.best, alone.value, at.bound, alone.duals[node], alone.closed, pair,
+                     alone.active is not None, at.whole, at.duals, kind)
 
     # ------------------------------------------------------------ one node
 
@@ -332,9 +372,10 @@ class BranchAndBound(Solver):
                 state.active = None
                 return
             at.whole = at.lift.over(at.small.groups)
-            above, given = state.starts.pop(at.node, (None, None))
+            above, given, at.kind = state.starts.pop(at.node, (None, None, at.kind))
             if above is not None and given:
                 at.duals = inherited(above, at.whole, given)
+            at.fresh = not at.duals
         self._bound(lq, state, at, rng)
         if len(at.gains) == 1:
             self._improve(lq, state, at, rng)
@@ -342,17 +383,20 @@ class BranchAndBound(Solver):
         if at.bound >= cutoff:
             state.closed, state.active = min(state.closed, at.bound), None
             return
-        root, kind = at.node == 0, nodes_of(lq)
+        root, kind, missing = at.node == 0, at.kind, cutoff - at.bound
         share = 0.0 if at.state is None else kind.precision(at.state) / at.first
-        slow = kind.slow(at.gains, cutoff - at.bound, share, root)
+        slow = kind.slow(at.gains, missing, share, at.fresh)
         limit = self.root_rounds if root else self.node_rounds
-        if (slow or len(at.gains) >= limit) and not out_of_time():
+        if _late(lq) or slow and at.refined(missing):
+            return
+        if slow or len(at.gains) >= limit:
             self._improve(lq, state, at, rng)
             pair = _undecided(lq, at)
             if pair is not None:
                 if at.state is not None:
                     at.duals = kind.handed(at.duals, at.X, at.state)
-                state.split(at, pair)
+                kind = at.bequeathed(nodes_of(lq), missing)
+                state.split(at.node, at.bound, pair, (at.whole, at.duals, kind))
             elif enumeration.count_labelings(at.small) <= ENUMERATED:
                 self._enumerate(lq, state, at)
             else:
@@ -368,9 +412,10 @@ class BranchAndBound(Solver):
     def _bound(self, lq: LabelProblem, state: _Tree, at: _Active,
                rng: np.random.Generator) -> None:
         """Raise the bound of the node by some steps of its relaxation."""
-        cutoff, kind = self._cutoff(lq, state), nodes_of(lq)
-        inner = kind.solver(cutoff + 0.1 * self.gap * abs(cutoff), bool(at.node > 0 or at.duals))
-        out = run(inner, at.lift, at.state or at.duals or None, rng, max_iter=CHUNK)
+        cutoff, kind = self._cutoff(lq, state), at.kind
+        inner = kind.solver(cutoff + 0.1 * self.gap * abs(cutoff), not at.fresh)
+        out = run(inner, at.lift, at.state or at.duals or None, rng, max_iter=CHUNK,
+                  time_limit=seconds_left() - 2 * PROOF * lq.n**3)  # here, and of the tree
         at.X, at.duals, at.state = out.point, out.duals, out.state
         if at.state is not None:  # which it is where Ctrl-C or a breakdown came in between
             at.first = at.first or kind.precision(at.state)
@@ -383,8 +428,10 @@ class BranchAndBound(Solver):
 
     def _improve(self, lq: LabelProblem, state: _Tree, at: _Active,
                  rng: np.random.Generator) -> None:
+        if seconds_left() < (LABELS + PROOF) * lq.n**3:
+            return
         try:
-            c = nodes_of(lq).labels(at.small, at.lift, at.X, rng)
+            c = at.kind.labels(at.small, at.lift, at.X, rng)
         except InfeasibleError:
             return
         self._adopt(lq, state, at.small.expand(c))
@@ -401,6 +448,11 @@ class BranchAndBound(Solver):
                         extras={"lower": lower, "nodes": float(len(state.parent)),
                                 "open": float(len(state.open))},
                         duals=state.certificate() if lower > -math.inf else None)
+
+
+def _late(lq: LabelProblem) -> bool:
+    """Whether there is no time for more than the proofs of what is known."""
+    return out_of_time() or seconds_left() <= 2 * PROOF * lq.n**3
 
 
 def _finished(shared: Any, task: Any) -> _Done:
@@ -442,7 +494,7 @@ def _regrown(lq: LabelProblem, c: Ints, proof: dict[str, Any]) -> _Tree:
         tree.open.append((bounds[v], v))
         source = v if given is not None else parent[v]
         if source >= 0 and duals[source]:
-            tree.starts[v] = _whole(lq, tree.path(source)), duals[source]
+            tree.starts[v] = _whole(lq, tree.path(source)), duals[source], nodes_of(lq)
     return tree
 
 
@@ -454,7 +506,7 @@ def _whole(lq: LabelProblem, path: list[Decision]) -> Lift | RatioLift:
 
 def _undecided(lq: LabelProblem, at: _Active) -> tuple[int, int] | None:
     """The pair of which X says least, by nodes of the whole problem; None when all are set."""
-    doubts = nodes_of(lq).doubts(at.whole, at.X)
+    doubts = at.kind.doubts(at.whole, at.X)
     doubts[np.tril_indices(len(doubts))] = -np.inf
     i, j = np.unravel_index(int(np.argmax(doubts)), doubts.shape)
     if not np.isfinite(doubts[i, j]):

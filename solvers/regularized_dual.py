@@ -17,6 +17,7 @@ from mmcopt.checks import flag, hyper, integer, optional, real
 from mmcopt.linalg import largest_eigenvalue
 from mmcopt.modeling.result import Status
 from mmcopt.solving import Progress, Proved, Solver, out_of_time
+from mmcopt.solving.runs import seconds_left
 from mmcopt.types import Floats
 
 LEAST_VIOLATION = 2e-3  # violations below this part of the diagonal are not cut off
@@ -26,6 +27,9 @@ RAISES, RAISE = 5, 1e4  # how often alpha is raised, and how far, where no X cam
 SMALL = 60  # nodes up to which all eigenvectors take no longer than some
 FEW = 1 / 6  # part of the eigenvalues that are positive up to which their vectors alone are cheaper
 SINGLE = 800  # nodes from which eigenvalues are computed in float32, as they are
+# Seconds, times the cube of the number of nodes, about: of an evaluation, of a look at what X
+# violates, and of a search for cuts.
+EVALUATION, LOOK, SEARCH = 1.5e-10, 2e-10, 4e-10
 COARSE = 1e-3  # while alpha is above this, times |R|_F / m; the bound never is
 
 
@@ -203,7 +207,12 @@ class RegularizedDual(Solver):
         state = _Dual(space, space.pack(duals), alpha, X)
         if not duals:
             state.z[space.slices[0]] = largest_eigenvalue(lift.R)
-        self._evaluate(state, state.z)
+        if self._late(lift, EVALUATION) and duals:
+            self._price(state)
+        elif self._late(lift, EVALUATION):
+            self._keep(state, state.z, float(space.linear @ state.z))  # C has no eigenvalue above 0
+        else:
+            self._evaluate(state, state.z)
         if self.anchored:
             state.anchor = state.X
         state.nearest = state.X
@@ -212,12 +221,17 @@ class RegularizedDual(Solver):
     def goes_on(self, kind: str) -> bool:
         return kind in ("sdp", "sdp+cuts", "partition", "partition+cuts")
 
+    def closing(self, state: _Dual) -> float:
+        """What a step takes at the least."""
+        return EVALUATION * float(state.space.lift.m) ** 3
+
     def step(self, f: Any, state: _Dual, rng: np.random.Generator) -> Progress:
         lift, space, state.end = f.offer(Lift), state.space, None
         before = state.upper
         self._descend(state)
         if state.anchor is None:
-            self._book(lift, state)
+            if not self._late(lift, LOOK):
+                self._book(lift, state)
         else:
             self._price(state)
             state.anchor = state.nearest = state.X
@@ -226,7 +240,7 @@ class RegularizedDual(Solver):
             not lift.cuts or state.least <= LEAST_VIOLATION
         gain = lift.scale * (before - state.upper)
         worth = self.tol * abs(lift.base - lift.scale * state.upper)
-        added = self._recut(lift, state) if lift.cuts and not out_of_time() else 0
+        added = self._recut(lift, state) if lift.cuts and not self._late(lift, SEARCH) else 0
         slowly = added > lift.m or state.raised
         shrink = math.sqrt(self.shrink) if slowly else self.shrink
         alpha = max(least, state.alpha * shrink) if state.anchor is None else state.alpha
@@ -283,10 +297,10 @@ class RegularizedDual(Solver):
 
     def _descend(self, state: _Dual) -> None:
         """Projected L-BFGS; ``pairs`` are kept from one step to the next."""
-        space, z = state.space, state.z
+        space, z, lift = state.space, state.z, state.space.lift
         f, g = self._evaluate(state, z)
         X, evaluations, pairs = state.X, 1, state.pairs
-        while evaluations < self.evaluations:
+        while evaluations < self.evaluations and not self._late(lift, EVALUATION):
             free = ~((z <= space.low) & (g > 0) | (z >= space.high) & (g < 0))
             d = -_newton_direction(pairs, np.where(free, g, 0.0), free, state.alpha)
             if float(d @ g) >= 0.0:
@@ -304,7 +318,7 @@ class RegularizedDual(Solver):
                     low = length
                 else:
                     break
-                if evaluations >= self.evaluations or out_of_time():
+                if evaluations >= self.evaluations or self._late(lift, EVALUATION):
                     break
                 length = 3.0 * low if high == math.inf else 0.5 * (low + high)
             if not falls:
@@ -314,7 +328,7 @@ class RegularizedDual(Solver):
                 pairs.append((s, y))
                 del pairs[:-MEMORY]
             z, f, g, X = new, f_new, g_new, state.X
-            if out_of_time() or self._reached(space.lift, state) or not s.any():
+            if self._late(lift, EVALUATION) or self._reached(lift, state) or not s.any():
                 break
         state.z, state.X = z, X  # not those of a trial that was turned down
 
@@ -347,6 +361,11 @@ class RegularizedDual(Solver):
             state.pairs = []  # of a worse conditioned function
             return alpha * (RAISE if state.anchor is None else self.shrink)
         return alpha
+
+    @staticmethod
+    def _late(lift: Lift, rate: float) -> bool:
+        """Whether what has no parts would end after the deadline."""
+        return out_of_time() or seconds_left() < rate * lift.m**3
 
     def _reached(self, lift: Lift, state: _Dual) -> bool:
         return self.target is not None and lift.base - lift.scale * state.upper >= self.target

@@ -14,6 +14,7 @@ from mmcopt.checks import hyper, integer, optional, real, require_memory
 from mmcopt.linalg import FEW, leading_pairs
 from mmcopt.modeling.result import Status
 from mmcopt.solving import Progress, Proved, Solver, out_of_time
+from mmcopt.solving.runs import seconds_left
 from mmcopt.types import Floats, Ints
 
 SINGLE = 800  # nodes from which eigenvectors are computed in float32; the bound never is
@@ -21,6 +22,10 @@ RELAXED = 1.6  # how far beyond the first projection the second one begins
 BALANCE = 20  # iterations between two looks at sigma
 EVERY = 10  # iterations between two looks at whether they only go straight on
 STRAIGHT, FARTHEST = 0.99, 50.0  # cosine of moves that do, and how many are taken at once
+GROWTH = 4  # of the eigenvectors that are computed, where those at hand were too few
+# Seconds, times the cube of the number of nodes, about: of an iteration and its bound, and of a
+# search for cuts.
+ITERATION, SEARCH = 3e-10, 4e-10
 APART = 1e6  # what holds an entry at 0 that is known to be
 LEAST = 1e-3  # violations that are cut off at first, times k and over the volume of all nodes,
 LAST = 1e-8  # and at last
@@ -114,6 +119,10 @@ class Splitting(Solver):
     def goes_on(self, kind: str) -> bool:
         return kind in ("peng-wei", "peng-wei+cuts")
 
+    def closing(self, state: _Split) -> float:
+        """What a step takes at the least."""
+        return ITERATION * float(len(state.U)) ** 3
+
     def step(self, f: Any, state: _Split, rng: np.random.Generator) -> Progress:
         lift: RatioLift = f.offer(RatioLift)
         scaled = lift.scaled / state.norm
@@ -127,10 +136,11 @@ class Splitting(Solver):
                 if at % EVERY == EVERY - 1 and moved is not None:
                     _extrapolate(state, moved, now)
                 moved = now
-            if out_of_time():
+            if self._late(lift, ITERATION):
                 break
         self._bound(lift, state)
-        state.added = self._recut(lift, state) if lift.cuts else 0
+        cut = lift.cuts and not self._late(lift, SEARCH)
+        state.added = self._recut(lift, state) if cut else 0
         worth = 1e-8 * abs(state.lower)
         state.idle = 0 if state.lower - before > worth else state.idle + 1
         residual = max(state.residuals)
@@ -146,6 +156,11 @@ class Splitting(Solver):
         return state.end
 
     # ------------------------------------------------------------ pieces
+
+    @staticmethod
+    def _late(lift: RatioLift, rate: float) -> bool:
+        """Whether what has no parts would end after the deadline."""
+        return out_of_time() or seconds_left() < rate * lift.n**3
 
     def _iterate(self, lift: RatioLift, state: _Split, scaled: Floats, s: Floats) -> None:
         """Both projections, and the multiplier of their difference."""
@@ -318,7 +333,7 @@ def _leading(Q: Floats, s: Floats, k: int, rank: int) -> tuple[Floats, int]:
         share = capped(w.astype(np.float64), k - 1)
         if share[0] <= 0.0 or count == n:
             break
-        count = min(n, 2 * count)
+        count = min(n, GROWTH * count)
     kept = share > 0.0
     F = V[:, kept] * np.sqrt(share[kept]).astype(V.dtype)
     return np.asarray(F @ F.T, dtype=np.float64) + np.outer(s, s), int(kept.sum())

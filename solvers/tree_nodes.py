@@ -7,6 +7,7 @@ so far is rounded to labels, and names the pair of nodes on which to split.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,9 +25,14 @@ from mmcopt.types import Floats, Ints
 LITTLE = 0.1  # of what a bound misses: too little to go on for
 PATIENT = 3  # times over which projections are judged
 JUDGED = 4e-3  # share of the first alpha from which the root may be judged
-LATER = 0.02  # factor of the first alpha at nodes that begin at duals
+LATER = 0.02  # factor of the first alpha at nodes that begin at duals,
+LAST, FAR = 4e-3, 0.05  # and at those of a factor, that are near or far
+AGAIN = 6  # times over which these are judged
 GAIN, TIMES = 0.2, 2  # of free sides: too little to go on for, over so many times,
-ROOT = 2  # and as many times more at the root
+FRESH = 2  # and as many times more without duals to begin with
+FIRST, LATEST = (8, 4), (5, 3)  # of factors: times before they are judged, by the last so many;
+NEARBY = 0.1  # of what they missed at first: what they leave where their duals are near
+WORTH = 0.8  # of what factors miss: what a finer solver must gain to be the children's, too
 
 
 class TreeNodes(ABC):
@@ -36,19 +42,31 @@ class TreeNodes(ABC):
     def solver(self, target: float, informed: bool) -> Solver:
         """What solves their relaxations until a bound is reached; ``informed`` by duals or not."""
 
+    def finer(self, near: bool) -> TreeNodes | None:
+        """What goes on where this gains too little, from its duals; None: a split.
+
+        ``near`` says that of what a fresh node first missed little is left.
+        """
+        return None
+
     def handed(self, duals: Duals, X: Floats, state: Any) -> Duals:
         """What the children of a node begin with."""
         return duals
+
+    def followed(self) -> TreeNodes:
+        """What bounds the children of a node at which this was worth it."""
+        return self
 
     @abstractmethod
     def precision(self, state: Any) -> float:
         """A number that falls as a solver comes nearer to the relaxation's optimum."""
 
     @abstractmethod
-    def slow(self, gains: list[float], missing: float, share: float, root: bool) -> bool:
+    def slow(self, gains: list[float], missing: float, share: float, fresh: bool) -> bool:
         """Whether the bound gains too little of what it misses to go on.
 
-        ``gains`` are those of each time so far, ``share`` the precision over that of the first.
+        ``gains`` are those of each time so far, ``share`` the precision over that of the first;
+        ``fresh`` nodes did not begin at duals.
         """
 
     @abstractmethod
@@ -70,10 +88,10 @@ class QuadraticNodes(TreeNodes):
     def precision(self, state: Any) -> float:
         return float(state.alpha)
 
-    def slow(self, gains: list[float], missing: float, share: float, root: bool) -> bool:
-        if not root:
+    def slow(self, gains: list[float], missing: float, share: float, fresh: bool) -> bool:
+        if not fresh:
             return gains[-1] < LITTLE * missing
-        # A large alpha says little about what the root can reach.
+        # A large alpha says little about what the node can reach.
         return 4 * gains[-1] < LITTLE * missing and share <= JUDGED
 
     def labels(self, small: Any, lift: Any, X: Floats, rng: np.random.Generator) -> Ints:
@@ -89,12 +107,32 @@ class QuadraticNodes(TreeNodes):
         return np.asarray(doubts)
 
 
-class FreeNodes(QuadraticNodes):
-    """Nodes of two sides of any sizes, as in a cut: the rows of their programs are cuts alone.
+@dataclass(frozen=True)
+class RefinedNodes(QuadraticNodes):
+    """Nodes at which factors gained too little, from their duals on."""
 
-    There `FactorDual` reaches in a tenth of the time what cuts, and odd sets above all, can prove;
-    rows that bind sizes it satisfies too slowly for a gap of 1e-5.
+    alpha: float  # the first, as a factor of that without duals
+
+    def solver(self, target: float, informed: bool) -> Solver:
+        return RegularizedDual(start=self.alpha * RegularizedDual().start, target=target)
+
+    def followed(self) -> TreeNodes:
+        return RefinedNodes(LAST)
+
+    def slow(self, gains: list[float], missing: float, share: float, fresh: bool) -> bool:
+        times = AGAIN if fresh else 1
+        return len(gains) >= times and sum(gains[-times:]) < LITTLE * missing
+
+
+class FactorNodes(QuadraticNodes):
+    """Nodes of `LabelQuadratic` as `FactorDual` bounds them, in a tenth of the time.
+
+    What binds sizes it may satisfy too slowly for a gap of 1e-5: its duals then go to
+    `RegularizedDual`.
     """
+
+    def finer(self, near: bool) -> TreeNodes | None:
+        return RefinedNodes(LAST if near else FAR)
 
     def solver(self, target: float, informed: bool) -> Solver:
         return FactorDual(target=target, every=1, odd_per_node=9.0)
@@ -102,9 +140,20 @@ class FreeNodes(QuadraticNodes):
     def precision(self, state: Any) -> float:
         return 1.0
 
-    def slow(self, gains: list[float], missing: float, share: float, root: bool) -> bool:
+    def slow(self, gains: list[float], missing: float, share: float, fresh: bool) -> bool:
         """The bound rises by fits and starts: new cuts must be priced before they tell."""
-        return len(gains) >= TIMES * (ROOT if root else 1) and \
+        times, last = FIRST if fresh else LATEST
+        return len(gains) >= times and sum(gains[-last:]) < GAIN * missing
+
+
+class FreeNodes(FactorNodes):
+    """Nodes of two sides of any sizes, as in a cut: the rows of their programs are cuts alone."""
+
+    def finer(self, near: bool) -> TreeNodes | None:
+        return None
+
+    def slow(self, gains: list[float], missing: float, share: float, fresh: bool) -> bool:
+        return len(gains) >= TIMES * (FRESH if fresh else 1) and \
             sum(gains[-TIMES:]) < GAIN * missing
 
 
@@ -120,7 +169,7 @@ class RatioNodes(TreeNodes):
     def precision(self, state: Any) -> float:
         return float(state.least)
 
-    def slow(self, gains: list[float], missing: float, share: float, root: bool) -> bool:
+    def slow(self, gains: list[float], missing: float, share: float, fresh: bool) -> bool:
         """Projections come nearer by fits and starts: what counts are the last few times."""
         return len(gains) >= PATIENT and sum(gains[-PATIENT:]) < LITTLE * missing
 
@@ -147,4 +196,7 @@ def nodes_of(lq: LabelProblem) -> TreeNodes:
     """What fits a label problem."""
     if isinstance(lq, LabelRatio):
         return RatioNodes()
-    return FreeNodes() if lq.k == 2 and lq.any_sizes else QuadraticNodes()
+    if lq.k == 2:
+        return FreeNodes() if lq.any_sizes else \
+            QuadraticNodes() if (lq.low == lq.high).all() else FactorNodes()
+    return FactorNodes()

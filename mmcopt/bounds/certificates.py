@@ -16,7 +16,6 @@ import numpy as np
 
 from mmcopt.bounds import enumeration
 from mmcopt.bounds.decision_tree import tree_bound
-from mmcopt.bounds.label_lift import Lift
 from mmcopt.bounds.ratio_spectrum import ratio_eig_bound
 from mmcopt.capabilities import Bounded, LabelProblem, LabelQuadratic, LabelRatio
 from mmcopt.capabilities.matrices import LowRank
@@ -41,7 +40,6 @@ FEW = 100  # nodes up to which the best shift is sought with all of W, not in a 
 TANGENTS = 12  # of the search for the best shift, at the most
 FLAT = 1e-6  # relative: what a better shift must gain
 RATE = 1.5e10  # operations a second that the eigenvalue bound is reckoned with
-LIFTED, LIFTED_CUTS = 2.5e-10, 3.5e-10  # seconds for the end of a lifted relaxation, times m^3
 EIG_DENSE = 3000  # rows up to which the eigenvalue bound is attached to every result
 
 Bound = Callable[[Any, dict[str, Any]], float]
@@ -214,12 +212,12 @@ def _not_above(result: Result, value: float, kind: str) -> float:
 def bound_seconds(f: Any) -> float:
     """Seconds that `cheap_bound` takes for its eigenvalue, reckoned from the size alone.
 
-    Of a lifted relaxation: all that proving, rounding and judging its matrix takes.
+    Of problems with bounds of their own: what judging the best point takes as well.
     """
-    lift = f.offer(Lift)
-    if lift is not None:
-        return float((LIFTED_CUTS if lift.cuts else LIFTED) * lift.m**3)
-    lq = f.offer(LabelProblem) if f.offer(Bounded) is None else None
+    bounded = f.offer(Bounded)
+    if bounded is not None:
+        return float(bounded.seconds)
+    lq = f.offer(LabelProblem)
     if lq is None or (lq.n > EIG_DENSE and lq.matrix.is_dense):
         return 0.0
     rank = lq.matrix.rank

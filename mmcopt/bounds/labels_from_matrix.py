@@ -10,6 +10,7 @@ import numpy as np
 from mmcopt.bounds.label_lift import Lift
 from mmcopt.bounds.ratio_lift import RatioLift
 from mmcopt.capabilities import LabelQuadratic
+from mmcopt.linalg import leading_pairs
 from mmcopt.types import Floats, Ints
 
 RANK = 40  # eigenvectors that are used
@@ -19,9 +20,8 @@ ROUNDS = 20  # of Lloyd's iteration in feature space
 def rounded(lq: LabelQuadratic, lift: Lift, X: Floats, rng: np.random.Generator,
             tries: int = 8) -> Ints:
     """The best feasible node labels found near X."""
-    w, V = np.linalg.eigh(X)
-    top = np.argsort(-w)[:RANK]
-    V = V[:, top] * np.sqrt(np.maximum(w[top], 0.0))
+    w, V = leading_pairs(X, min(RANK, len(X)))
+    V = V[:, ::-1] * np.sqrt(np.maximum(w[::-1], 0.0))
     draw = _signs if lift.binary else _clusters
     found = [descended(lq, lq.repair(draw(lq, lift, V, index, rng), rng)) for index in range(tries)]
     return min(found, key=lq.value)
@@ -93,8 +93,8 @@ def kmeans(V: Floats, weights: Floats, k: int, rng: np.random.Generator, rounds:
 
 def clustered(lift: RatioLift, X: Floats, rng: np.random.Generator, tries: int = 8) -> Ints:
     """The best labels of the nodes of a lift that k-means on the leading vectors of X leads to."""
-    w, V = np.linalg.eigh(np.asarray(X))
-    V = V[:, -lift.k:] * np.sqrt(np.maximum(w[-lift.k:], 0.0))
+    w, V = leading_pairs(np.asarray(X), lift.k)
+    V = V * np.sqrt(np.maximum(w, 0.0))
     drawn = [_lloyd(lift, kmeans(V, lift.volumes, lift.k, rng)) for _ in range(tries)]
     return min(drawn, key=lambda c: clusters_cost(lift, c))
 

@@ -21,7 +21,14 @@ from mmcopt.bounds import violated_cuts
 from mmcopt.bounds.label_lift import DUALS, Cuts, Lift
 from mmcopt.bounds.label_lift_cvxpy import LiftedProgram
 from mmcopt.bounds.labels_from_matrix import rounded
-from mmcopt.capabilities import Bounded, Capability, ConvexProgram, LabelQuadratic, Program
+from mmcopt.capabilities import (
+    Bounded,
+    Capability,
+    ConvexProgram,
+    LabelProblem,
+    LabelQuadratic,
+    Program,
+)
 from mmcopt.checks import shown
 from mmcopt.errors import IncompatibleError, ParameterError
 from mmcopt.linalg import UNIT
@@ -29,6 +36,9 @@ from mmcopt.modeling import Formulation, cached
 from mmcopt.tables import human, spoken
 from mmcopt.tolerances import SAME
 from mmcopt.types import Floats, Ints
+
+# Seconds, times the cube of n, for a proof and labels, and for a look at all triangles.
+JUDGING, TRIANGLES = 1.6e-10, 2e-10
 
 
 def _of_known(bound: Callable[[Any, Any], float]) -> Callable[[Any, Any], float]:
@@ -67,6 +77,7 @@ class Relaxation(Formulation):
     default_solver: ClassVar[str] = "Conic"
     trivial: ClassVar[float | None] = None  # a bound that costs nothing
     dual_names: ClassVar[tuple[str, ...]] = ()  # that `bound` knows, where they are named
+    cuts: ClassVar[bool] = False  # whether triangles are among its rows
 
     problem: Any
 
@@ -130,6 +141,12 @@ class Relaxation(Formulation):
         return float(self.problem.magnitude)
 
     @property
+    def judging(self) -> float:
+        """Seconds that proving a bound, judging a matrix and its labels take, about."""
+        rate = JUDGING + (TRIANGLES if self.cuts else 0.0)
+        return rate * float(self.n) ** 3 if issubclass(self.of, LabelProblem) else 0.0
+
+    @property
     def program(self) -> Any:
         """The `Program` in cvxpy, which relaxations that have one keep."""
         raise IncompatibleError(f"{type(self).__name__} has no cvxpy form.")
@@ -167,7 +184,9 @@ class Relaxation(Formulation):
     def offer(self, kind: type[Any]) -> Any:
         if kind is ConvexProgram and type(self).program is not Relaxation.program:
             return ConvexProgram(lambda cuts: self.program)
-        return Bounded(self.bound, trivial=self.trivial) if kind is Bounded else None
+        if kind is Bounded:
+            return Bounded(self.bound, trivial=self.trivial, seconds=self.judging)
+        return None
 
 
 def relax(problem: Any, kind: str, **options: Any) -> Any:
@@ -221,7 +240,6 @@ class LiftedRelaxation(Relaxation):
 
     name: ClassVar[str] = "M"
     dual_names = DUALS
-    cuts: ClassVar[bool] = False
 
     @classmethod
     @abstractmethod

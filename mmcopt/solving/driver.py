@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mmcopt.bounds.certificates import bound_seconds, cheap_bound
-from mmcopt.bounds.label_lift import Lift
+from mmcopt.capabilities import Bounded
 from mmcopt.checks import FUNCTION, JOBS, flag, integer, known_keywords, optional, real
 from mmcopt.compiled.compiling import STATE, announced, clock
 from mmcopt.errors import BackendError, MMCWarning, ParameterError
@@ -194,7 +194,8 @@ def _reserved(problem: Any, time_limit: float, busy: float) -> tuple[_Bound, flo
     relaxation has come to is proved in any case.
     """
     reserve = bound_seconds(problem) * max(1.0, busy)
-    attach = _Bound(True, 3 * reserve <= time_limit or problem.offer(Lift) is not None)
+    due = problem.offer(Bounded) is not None
+    attach = _Bound(True, due or 3 * reserve <= time_limit)
     return attach, reserve if attach.eigenvalue else 0.0
 
 

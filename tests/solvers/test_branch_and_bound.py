@@ -13,8 +13,17 @@ from mmcopt.errors import InfeasibleError
 from mmcopt.formulations import QUBO, KernelKMeans, LeastSquares, MaxCut
 from mmcopt.kernels import Gaussian
 from mmcopt.modeling.result import Status
-from mmcopt.solvers import BranchAndBound, RegularizedDual
-from mmcopt.solvers.tree_nodes import FreeNodes, QuadraticNodes, nodes_of
+from mmcopt.solvers import BranchAndBound, RegularizedDual, branch_and_bound
+from mmcopt.solvers.branch_and_bound import _Active
+from mmcopt.solvers.tree_nodes import (
+    FAR,
+    LAST,
+    FactorNodes,
+    FreeNodes,
+    QuadraticNodes,
+    RefinedNodes,
+    nodes_of,
+)
 from mmcopt.solving import run
 
 DIGITS, _ = mm.datasets.load("digits:3,8")
@@ -60,7 +69,7 @@ def test_a_tree_of_several_nodes_is_proved_saved_and_checked_again(tmp_path):
 
 
 def test_a_tampered_tree_is_refused():
-    result = mm.solve(hard(), BranchAndBound(root_rounds=2), seed=0)
+    result = mm.solve(hard(), BranchAndBound(root_rounds=1), seed=0)
     tree = result.certificate.duals
     count = len(tree["parent"])
     assert count >= 3
@@ -109,11 +118,35 @@ def test_limits_leave_the_best_bound_so_far(ticking):
     assert len(short.history) == 3 and short.verify()
 
 
+@pytest.mark.parametrize("name", ["FIRST_STEP", "PROOF"])
+def test_a_root_that_would_end_after_the_deadline_is_left_to_the_eigenvalue(
+        name, monkeypatch, ticking):
+    problem = hard()
+    best = mm.solve(problem, seed=0)
+    monkeypatch.setattr(branch_and_bound, name, 1.0)
+    monkeypatch.setattr(BranchAndBound, "_work", None)
+    ticking(1e-5)
+    result = mm.solve(problem, BranchAndBound(), seed=0, time_limit=100)
+    assert result.status is Status.TIME_LIMIT and len(result.history) == 0
+    assert result.objective == pytest.approx(best.objective)
+    assert result.certificate.kind == "eig" and result.verify()
+
+
+def test_matrices_are_not_rounded_where_that_would_end_after_the_deadline(monkeypatch, ticking):
+    monkeypatch.setattr(branch_and_bound, "LABELS", 1.0)
+    monkeypatch.setattr(FactorNodes, "labels", None)
+    ticking(1e-5)
+    result = mm.solve(hard(), BranchAndBound(), seed=0, time_limit=100)
+    assert result.status is Status.CERTIFIED and result.verify()
+
+
 def test_a_wider_gap_needs_fewer_steps():
-    tight = mm.solve(hard(), BranchAndBound(gap=1e-6), seed=0)
-    loose = mm.solve(hard(), BranchAndBound(gap=1e-2), seed=0)
+    X = np.random.default_rng(3).standard_normal((40, 3))
+    problem = LeastSquares(X, 3, kernel=Gaussian(width=0.5), lam=0.1)
+    tight = mm.solve(problem, BranchAndBound(gap=1e-6), seed=0)
+    loose = mm.solve(problem, BranchAndBound(gap=0.05), seed=0)
     assert len(loose.history) < len(tight.history)
-    assert loose.gap <= 1e-2
+    assert loose.gap <= 0.05
 
 
 def test_decisions_that_contradict_one_another_leave_nothing():
@@ -160,9 +193,46 @@ def test_trees_of_free_sides_prove_what_enumeration_finds(seed):
     assert result.lower_bound <= best + 1e-9 * abs(best)
 
 
-def test_sizes_are_bounded_by_the_more_exact_solver():
-    assert type(nodes_of(hard(10).offer(LabelQuadratic))) is QuadraticNodes
+def test_factors_bound_all_nodes_of_label_quadratics_but_those_of_two_exact_sizes():
+    assert type(nodes_of(hard(10).offer(LabelQuadratic))) is FactorNodes
     W = np.ones((6, 6))
-    for rules, free in (({"low": 0}, True), ({"low": 1}, False), ({"low": 0, "high": 4}, False),
-                        ({"low": 0, "k": 3}, False)):
-        assert isinstance(nodes_of(LabelQuadratic(W, **rules)), FreeNodes) == free
+    for rules, kind in (({"low": 0}, FreeNodes), ({"low": 1}, FactorNodes),
+                        ({"low": 0, "high": 4}, FactorNodes), ({"low": 0, "k": 3}, FactorNodes),
+                        ({"low": 3, "high": 3}, QuadraticNodes),
+                        ({"low": 2, "high": 2, "k": 3}, FactorNodes)):
+        assert type(nodes_of(LabelQuadratic(W, **rules))) is kind
+
+
+@pytest.mark.parametrize("batch", [1, 8])
+@pytest.mark.parametrize("seed", range(4))
+def test_where_factors_gain_too_little_the_exact_solver_goes_on_from_their_duals(
+        seed, batch, monkeypatch):
+    """Two clusters or three, with sizes; nodes that are split although they are small."""
+    begun, begin = [], RegularizedDual.begin
+    monkeypatch.setattr(FactorNodes, "slow", lambda *args: True)
+    monkeypatch.setattr(RegularizedDual, "begin", lambda solver, f, init, rng: (
+        begun.append((solver.start, init)), begin(solver, f, init, rng))[1])
+    X = np.random.default_rng(seed).standard_normal((9 + 3 * (seed % 2 == 0), 2))
+    problem = LeastSquares(X, 2 + seed % 2, kernel=Gaussian(width=0.4), lam=0.1, sizes=0.5)
+    solver = BranchAndBound(enumerate=1, root_rounds=3, node_rounds=2, gap=1e-9, batch=batch)
+    result = mm.solve(problem, solver, seed=0)
+    best = enumeration.minimum(problem.offer(LabelQuadratic))[0]
+    assert result.status is Status.CERTIFIED and result.verify()
+    assert result.objective == pytest.approx(best)
+    assert result.lower_bound <= best + 1e-9 * abs(best)
+    fresh = [(start, init) for start, init in begun if isinstance(init, dict)]
+    assert fresh and all("u" in init for _, init in fresh)
+    assert {start for start, _ in fresh} <= {a * RegularizedDual().start for a in (LAST, FAR)}
+
+
+def test_children_begin_with_what_was_worth_it_at_their_parent():
+    at = _Active(0, 0.0, FactorNodes(), gains=[np.inf, 9.0])
+    assert at.bequeathed(FactorNodes(), 1.0) == at.kind
+    assert at.refined(1.0) and at.kind == RefinedNodes(LAST) and not at.gains  # little is left
+    assert type(at.bequeathed(FactorNodes(), 0.9)) is FactorNodes
+    assert at.bequeathed(FactorNodes(), 0.1) == RefinedNodes(LAST)
+    assert not at.refined(0.1)  # there is no finer one
+    far = _Active(0, 0.0, FactorNodes(), gains=[np.inf, 1.0])
+    assert far.refined(1.0) and far.kind == RefinedNodes(FAR)
+    free = _Active(0, 0.0, FreeNodes())
+    assert not free.refined(1.0) and type(free.kind) is FreeNodes

@@ -299,6 +299,33 @@ def test_the_time_limit_holds_within_a_step(kind, ticking):
     assert f.problem.violation(result.labels) == 0.0
 
 
+@pytest.mark.parametrize("given", [False, True])
+def test_it_begins_no_evaluation_that_would_end_after_the_deadline(given, monkeypatch, ticking):
+    f = problem().relax("sdp+cuts")
+    init = mm.solve(f, RegularizedDual(), max_iter=5).certificate.duals if given else None
+    monkeypatch.setattr(regularized_dual, "EVALUATION", 1.0)
+    monkeypatch.setattr(RegularizedDual, "_evaluate", None)
+    ticking(1e-4)
+    rng, lift = np.random.default_rng(0), f.offer(Lift)
+    out = run(RegularizedDual(), lift, init, rng, time_limit=100.0)
+    assert out.status is Status.TIME_LIMIT and out.steps == 0
+    trivial = lift.lower({"u": np.full(lift.m, np.linalg.eigvalsh(lift.R)[-1])})
+    bound = lift.lower(out.duals)
+    assert bound == pytest.approx(lift.lower(init) if given else trivial)
+    assert out.lower_bound == pytest.approx(bound)
+
+
+@pytest.mark.parametrize("name", ["LOOK", "SEARCH"])
+def test_it_skips_what_would_end_after_the_deadline(name, monkeypatch, ticking):
+    f = problem().relax("sdp+cuts")
+    monkeypatch.setattr(regularized_dual, name, 1.0)
+    monkeypatch.setattr(RegularizedDual, {"LOOK": "_book", "SEARCH": "_recut"}[name], None)
+    ticking(1e-4)
+    out = run(RegularizedDual(), f.offer(Lift), None, np.random.default_rng(0), max_iter=2,
+              time_limit=100.0)
+    assert out.steps == 2 and f.bound(out.duals) == pytest.approx(out.lower_bound)
+
+
 def test_ctrl_c_leaves_a_verified_bound():
     f = problem(3).relax("partition+cuts")
 

@@ -8,8 +8,9 @@ import mmcopt as mm
 from mmcopt.bounds.ratio_lift import RatioLift
 from mmcopt.formulations import KernelKMeans, LeastSquares
 from mmcopt.formulations.relaxations import PengWeiCuts
-from mmcopt.solvers import Splitting
+from mmcopt.solvers import Splitting, splitting
 from mmcopt.solvers.splitting import capped
+from mmcopt.solving import run
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((40, 3)) + 2.0 * (np.arange(40) % 4).reshape(-1, 1)
@@ -58,6 +59,17 @@ def test_it_stops_at_a_target_and_goes_on_from_duals():
     assert again.lower_bound >= part.lower_bound * (1 - 1e-9)
     cold = mm.solve(r, Splitting(), max_iter=1)
     assert again.lower_bound > cold.lower_bound
+
+
+@pytest.mark.parametrize("name, steps", [("ITERATION", 0), ("SEARCH", 2)])
+def test_it_begins_nothing_that_would_end_after_the_deadline(name, steps, monkeypatch, ticking):
+    f = KernelKMeans(X, 3).relax("peng-wei+cuts")
+    monkeypatch.setattr(splitting, name, 1.0)
+    monkeypatch.setattr(Splitting, {"ITERATION": "_iterate", "SEARCH": "_recut"}[name], None)
+    ticking(1e-4)
+    out = run(Splitting(), f.offer(RatioLift), None, np.random.default_rng(0), max_iter=2,
+              time_limit=100.0)
+    assert out.steps == steps and f.bound(out.duals) == pytest.approx(out.lower_bound)
 
 
 def test_it_needs_a_lift_of_ratios():

@@ -10,13 +10,16 @@ from literal import solved
 
 import mmcopt as mm
 from mmcopt import registry
+from mmcopt.bounds import relaxation
 from mmcopt.bounds.relaxation import Relaxation, same_shape
+from mmcopt.capabilities import Bounded
 from mmcopt.constraints import Sizes
 from mmcopt.errors import IncompatibleError, ParameterError
 from mmcopt.formulations import Diffrac, LeastSquares
 from mmcopt.formulations.relaxations import MaxCutRelaxation, Partition, PengWei
 from mmcopt.kernels import Precomputed
 from mmcopt.modeling import Formulation
+from mmcopt.modeling.result import Status
 from mmcopt.tables import spoken
 
 X = np.random.default_rng(1).standard_normal((9, 2)) + np.arange(9).reshape(-1, 1) // 3
@@ -345,3 +348,18 @@ def test_k_means_is_bounded_on_a_given_kernel_matrix():
     r = PengWei(LeastSquares(K, 2, kernel=Precomputed()))
     result = mm.solve(r)
     assert result.lower_bound <= r.kmeans_cost(result.labels) + 1e-9 and result.verify()
+
+
+@pytest.mark.parametrize("kind, solver", [("sdp", "LowRank"), ("partition+cuts", "RegularizedDual"),
+                                          ("peng-wei", "Splitting")])
+def test_time_limits_leave_room_for_judging_the_last_point(kind, solver, monkeypatch, ticking):
+    f = TWO.replace(sizes=None).relax(kind)
+    monkeypatch.setattr(relaxation, "JUDGING", 1.0)
+    judging = f.judging
+    assert judging >= f.n**3
+    ticking(1e-3)
+    soon, late = (mm.solve(f, solver, seed=0, time_limit=judging + seconds, max_iter=3)
+                  for seconds in (0.0, 100.0))
+    assert soon.status is Status.TIME_LIMIT and len(soon.history) == 0 and soon.verify()
+    assert len(late.history) == 3
+    assert LeastSquares(X).relax("eig").offer(Bounded).seconds == 0.0  # it is in closed form
