@@ -14,7 +14,7 @@ from mmcopt.types import Floats
 SEARCH = 4.5e-10  # seconds for all triangles, times the cube of the number of nodes, about
 SEARCH_ODD = 1.5e-9  # seconds for an odd set, times its size and the number of nodes, about
 SIZES = (5, 7)  # of odd sets
-FEWEST, STARTS = 10, 80  # searches for odd sets of a size, times the number of nodes
+FEWEST = 10  # searches for odd sets of a size, times the number of nodes, at first
 MOST, LEAST = 0.02, 3e-3  # violations below this part of the diagonal are not cut off, at first
 RARE = 0.5  # triangles found, times the number of nodes, that are few
 RESTS = 3  # searches without triangles after one that has found few
@@ -31,9 +31,10 @@ class CutSearch:
 
     triangles: int  # cuts of a kind that are added at a time
     odd: int
+    most: int  # searches for odd sets of a size, times the number of nodes
+    starts: int = FEWEST
     least: float = MOST
     least_odd: float = MOST
-    starts: int = FEWEST
     rests: int = 0  # searches that triangles are still left out of
     searches: int = 0
 
@@ -69,13 +70,13 @@ class CutSearch:
         found = Cuts()
         known = priced.odd[np.count_nonzero(priced.odd, axis=1) == SIZES[0]][:, :SIZES[0]]
         for size in SIZES:
-            starts = int(min(self.starts, seconds_left() / (SEARCH_ODD * size * lift.m**2)))
+            starts = int(min(self.starts, self.most, seconds_left() / (SEARCH_ODD * size * lift.m**2)))
             if starts > 0:
                 sets = violated_cuts.odd_sets(lift, X, self.odd, self.least_odd, self.searches,
                                               starts, size, known)
                 found = found.join(Cuts(odd=sets))
         if len(found) < self.odd:
-            self.starts = min(2 * self.starts, STARTS)
+            self.starts = min(2 * self.starts, self.most)
         if len(found) < lift.m:
             self.least_odd = max(2 * LEAST, self.least_odd / 2)
         return found

@@ -135,7 +135,7 @@ class FactorNodes(QuadraticNodes):
         return RefinedNodes(LAST if near else FAR)
 
     def solver(self, target: float, informed: bool) -> Solver:
-        return FactorDual(target=target, every=1, odd_per_node=9.0)
+        return FactorDual(target=target, every=1, odd_per_node=4.0, odd_starts=10)
 
     def precision(self, state: Any) -> float:
         return 1.0

@@ -8,7 +8,7 @@ import pytest
 from relaxed import optimum, parts
 
 import mmcopt as mm
-from mmcopt.bounds import certificates, violated_cuts
+from mmcopt.bounds import relaxation, violated_cuts
 from mmcopt.bounds.label_lift import Cuts
 from mmcopt.constraints import Sizes
 from mmcopt.errors import IncompatibleError
@@ -338,7 +338,7 @@ def test_no_search_for_cuts_begins_that_would_outlast_the_limit(cost, searched, 
 def test_a_limit_leaves_time_for_the_proof(monkeypatch):
     f = LeastSquares(WIDE, 2, lam=1e-3).relax("sdp+cuts")
     for seconds, steps in ((2e5, 0), (1.0, 3)):
-        monkeypatch.setattr(certificates, "LIFTED_CUTS", seconds / 60**3)
+        monkeypatch.setattr(relaxation, "TRIANGLES", seconds / 60**3)
         result = mm.solve(f, FactorDual(), seed=0, time_limit=1e5, max_iter=3)
         assert len(result.history) == steps
         assert (result.status is Status.TIME_LIMIT) is (steps == 0)
