@@ -44,14 +44,17 @@ TINY = 4 * enumeration.CHUNK  # labelings up to which all of them are tried
 BETTER = 1e-9  # relative: what counts as an improvement
 WAYS = "assembled", "shaken"  # how children are made
 FIRST = "shaken", "walked", "shaken"  # kinds of the first members; then an annealed one
-SMOOTH = ("walked",)  # of a few samples' smoother: its paths find more than all other members
+AMONG = 4  # of so many members that mostly follow paths one is walked, more where that is better
+LONG = 20.0  # moves of such a walk, as a multiple of n: some basins are reached by long ones only
+LEVELS = 0.16  # work of making the levels of a path, as a multiple of n
 SHARES = 0.625, 0.9375  # of the members that are made by paths: by default, and there,
 MORE = 2  # where there are so many times more of them
 FEW = 64  # intersections that members must be able to have before they are combined early
 SHORT = 0.5  # share of the walks with the rest that `Tabu` takes by default
 WALK = 1.5  # moves from random labels, as a multiple of n
 WORK = 400_000_000  # about, scores looked at in a driver step
-QUICK = 1000  # samples up to which members are made so fast that children can wait
+QUICK = 1000  # samples up to which members are made so fast that children can wait,
+QUICK_PATHS = 500  # and where they follow paths
 FRESH = 3  # children without a new best before a member is renewed, where that is done
 EARLY = 2  # children without a new best before the next member, while the pool grows
 QUICK_CHILDREN = 4  # times as many without a new best, where a child is a few passes
@@ -63,7 +66,7 @@ MOVES = 2000  # of a last polish at least: fewer take no less time
 LITTLE = 0.01  # of what members differ by: a gain after which the pool grows as after none
 CLAIMS = 8.0  # work of `Shaking`, in entries of W
 DEAR = 0.5  # share of the work so far that an annealed member of a large problem may take
-CHANGED = 0.5  # of the labels that a sweep of an annealed member draws, on average
+CHANGED = 0.7  # of the labels that a sweep of an annealed member draws, where k is large
 
 
 Stage: TypeAlias = tuple[float, Solver]  # a search, and the level t that it works on
@@ -98,6 +101,8 @@ class _Pool:
     anneals: int = 0  # members annealed
     idle: int = 0  # children assembled since the last new best
     stale: int = 0  # the same since the last that was better by more than a little
+    dear: float = 0.0  # the share of annealed members in that
+    spread: float = 0.0  # of the values, when a member came last
     tried: dict[str, int] = field(default_factory=lambda: dict.fromkeys(WAYS, 2))  # of children
     good: dict[str, int] = field(default_factory=lambda: dict.fromkeys(WAYS, 1))  # much better ones
     work: float = 0.0  # done so far, about, in passes over W
@@ -221,7 +226,7 @@ class Memetic(LabelSearch):
     def _grows(self, lq: Any, state: _Pool) -> bool:
         """Whether a member is due: where that takes long each is followed by children at once."""
         few = 2 if on_factor(lq) else math.log(FEW) / math.log(lq.k)  # members are dear there
-        early = lq.n > QUICK and len(state.members) >= few
+        early = lq.n > (QUICK_PATHS if self._by_paths(lq) else QUICK) and len(state.members) >= few
         enough = min(EARLY, len(state.members) - 1)  # two have one child
         if state.made < self._members(lq):
             return not early or state.stale >= enough
@@ -234,7 +239,7 @@ class Memetic(LabelSearch):
 
         Of many samples the basin of a few members is soon searched, and another may be better.
         """
-        return lq.n > QUICK and isinstance(lq, LabelQuadratic) \
+        return (lq.n > QUICK or self._by_paths(lq)) and isinstance(lq, LabelQuadratic) \
             and not on_factor(lq) and not on_graph(lq)
 
     def _owes(self, lq: Any, state: _Pool) -> bool:
@@ -295,7 +300,7 @@ class Memetic(LabelSearch):
             return _Task(board.c, [polish], board=board)
         c = lq.random_labels(rng) if board is None else board.c
         kind = self._kind(lq, state)
-        state.work += self._cost(lq, kind)
+        self._count(lq, state, kind)
         if kind == "path":
             levels = Continuation().levels(lq)
             levels = levels[int(rng.integers(len(levels) - 1)):]
@@ -307,9 +312,30 @@ class Memetic(LabelSearch):
             sweeps *= MANY if on_graph(lq) and lq.n > QUICK else 1
             state.anneals += 1
             return _Task(c, [(1.0, Annealing(sweeps=sweeps)), polish], kind=kind, board=board)
-        first = {"shaken": Shaking(), "walked": _polish(lq, WALK, rng)}[kind]
+        first = self._walk(lq, state, rng) if kind == "walked" else self._shake(lq, state, rng)
         stages: list[Stage] = [polish] if on_factor(lq) else [(1.0, first), polish]
         return _Task(c, stages, kind=kind, board=board)
+
+    def _count(self, lq: Any, state: _Pool, kind: str) -> None:
+        """Count the work of making a member or a child."""
+        cost = self._cost(lq, kind)
+        state.work += cost
+        state.dear += cost if kind == "annealed" else 0.0
+
+    def _walk(self, lq: Any, state: _Pool, rng: np.random.Generator) -> LabelSearch:
+        """A short walk at first; among paths, which are quick, the others are long ones."""
+        if state.made and self._by_paths(lq):
+            return Tabu(length=LONG, polish=False)
+        return _polish(lq, WALK, rng)
+
+    @staticmethod
+    def _shake(lq: Any, state: _Pool, rng: np.random.Generator) -> LabelSearch:
+        """Of two clusters each claims all samples first, which makes members good, but alike.
+
+        So half of the later ones keep more of what they begin with.
+        """
+        keeps = lq.k == 2 and state.made > 0 and rng.random() < SHORT
+        return Shaking(first=int(keeps))
 
     def _kind(self, lq: Any, state: _Pool) -> str:
         """By what the next member is made: shaken first, and then as has turned out well."""
@@ -318,18 +344,37 @@ class Memetic(LabelSearch):
             return "walked" if index % 4 == 3 else "annealed"
         if on_factor(lq):  # shaken there means descended: twice, as the pilot takes long
             return "annealed" if index > 1 and index % 2 == 0 else "shaken"
-        first = SMOOTH if self._by_paths(lq) else FIRST[:max(0, quick - 1)] + ("annealed",)
-        if lq.n > QUICK and self._cost(lq, "annealed") > DEAR * state.work:
+        path, walked, annealed = (state.lowest.get(kind, math.inf)
+                                  for kind in ("path", "walked", "annealed"))
+        if self._by_paths(lq):
+            walks = index % AMONG == 0 or (index > AMONG and walked < path) or too_late(lq)
+            return "walked" if walks else "path"
+        if index >= self._members(lq) and self._fails(lq, state):
+            return "annealed"
+        first = FIRST[:max(0, quick - 1)] + ("annealed",)
+        if not self._affords(lq, state, "annealed"):
             first = first[:-1] or FIRST[:1]
-        if index >= self._members(lq):
-            return "annealed" if self._fails(lq, state) else FIRST[0]
-        if index < quick:  # in turn, then one of what did best and one of the others
-            known = {kind: value for kind, value in state.lowest.items() if kind in first}
-            if index < len(first) or index % 2 == 1 or not known:
-                return first[index % len(first)]
-            return min(known, key=lambda kind: known[kind])
-        path, annealed = (state.lowest.get(k, math.inf) for k in ("path", "annealed"))
-        return first[-1] if annealed < path < math.inf or too_late(lq) else "path"
+        follows = index >= quick and quick < self._members(lq) and not too_late(lq) \
+            and self._affords(lq, state, "path")
+        if follows and not annealed < path < math.inf:
+            return "path"
+        due = follows or (lq.n > QUICK and annealed == math.inf and index >= len(first) - 1)
+        if due and "annealed" in first:  # where it is better than paths, or was too dear before
+            return "annealed"
+        # In turn, then one of what did best and one of the others.
+        known = {kind: value for kind, value in state.lowest.items() if kind in first}
+        if index < len(first) or index % 2 == 1 or not known:
+            return first[index % len(first)]
+        return min(known, key=lambda kind: known[kind])
+
+    def _affords(self, lq: Any, state: _Pool, kind: str) -> bool:
+        """Whether a member of a large problem takes little of the work done so far.
+
+        Annealed ones do together, and of paths the first, which makes the levels of all.
+        """
+        if lq.n <= QUICK or kind in state.lowest and kind == "path":
+            return True
+        return state.dear + self._cost(lq, kind) <= DEAR * state.work
 
     def _members(self, lq: Any) -> int:
         """How many members there are to be."""
@@ -344,7 +389,8 @@ class Memetic(LabelSearch):
         """About the work of making and polishing a member, or a child, in passes over W."""
         polish = 0.5 * (lq.k + 3)
         make = {"shaken": CLAIMS, "walked": WALK * (lq.k + 3),
-                "annealed": self.sweeps * (CHANGED + 12.0 * lq.k / lq.n)}
+                "annealed": self.sweeps * (CHANGED * (1 - 1 / lq.k) + 12.0 * lq.k / lq.n),
+                "path": LEVELS * lq.n}
         return polish + make.get(kind, 3.0)
 
     def _quick(self, lq: LabelQuadratic) -> int:
@@ -376,7 +422,7 @@ class Memetic(LabelSearch):
         found = label_pool.combine(first, [state.members[q] for q in parents], rng)
         if found is None:
             return None
-        state.work += self._cost(lq, "child")
+        self._count(lq, state, "child")
         stages: list[Stage] = [*((t, _polish(lq, 0.5, rng)) for t in path),
                                (1.0, _polish(lq, self._length(lq, state), rng))]
         return _Task(found[0], stages, child=True, kind="assembled", value=found[1])
@@ -394,7 +440,7 @@ class Memetic(LabelSearch):
 
     def _shaken(self, lq: LabelQuadratic, state: _Pool, rng: np.random.Generator) -> _Task:
         """The best labels, of which a share is claimed anew: 1/2, 1/4, .. or one sample of each."""
-        state.work += self._cost(lq, "child")
+        self._count(lq, state, "child")
         last = max(2, round(math.log2(lq.n / lq.k)))
         shake = Shaking(first=int(rng.integers(1, last + 1)))
         stages: list[Stage] = [(1.0, shake), (1.0, _polish(lq, self._length(lq, state), rng))]
@@ -446,16 +492,15 @@ class Memetic(LabelSearch):
         known = min(state.values, default=math.inf)
         value = self._seen(lq, state, c, task.value)
         if task.child:
-            spread = max(state.values) - known
             better = value < known - BETTER * abs(known)
-            much = better and value < known - LITTLE * spread
+            much = better and value < known - LITTLE * state.spread
             state.idle = 0 if better else state.idle
             state.stale = 0 if much else state.stale
             state.tried[task.kind] += 1
             state.good[task.kind] += much
         likeness = [adjusted_rand_index(m, c) for m in state.members]
         if not task.child:
-            renewed = state.made >= self._members(lq) and task.kind != "annealed"
+            renewed = state.made >= self._members(lq) and not self._fails(lq, state)
             state.made += 1
             state.stale = 0
             state.idle = state.idle if renewed else 0
@@ -467,6 +512,7 @@ class Memetic(LabelSearch):
                 state.new = True
                 state.members.append(c)
                 state.values.append(value)
+            state.spread = max(state.values) - min(state.values)
             return
         alike = [q for q, a in enumerate(likeness) if a > SIMILAR]
         q = max(alike or range(len(state.members)), key=lambda q: state.values[q])
