@@ -17,6 +17,7 @@ from mmcopt.solvers import label_pool, ratio_pool
 from mmcopt.solvers.annealing import Annealing
 from mmcopt.solvers.continuation import Continuation
 from mmcopt.solvers.hartigan import Hartigan
+from mmcopt.solvers.loose_sizes import loosened, tightened
 from mmcopt.solvers.shaking import Shaking
 from mmcopt.solvers.stochastic_descent import StochasticDescent
 from mmcopt.solvers.tabu import Tabu
@@ -83,6 +84,7 @@ class _Task:
     value: float | None = None  # of c, where it is known
     state: Any = None  # of the search under way
     board: Any = None  # what the last search on this level left
+    loose: bool = False  # whether all but the last search work on loosened sizes
 
 
 @dataclass
@@ -95,6 +97,7 @@ class _Pool:
     given: bool  # whether the caller gave them
     members: list[Ints] = field(default_factory=list)
     values: list[float] = field(default_factory=list)
+    loose: bool = False  # whether the labels in the making may have loosened sizes
     new: bool = False  # whether the last member has no child yet
     made: int = 0  # members made, those that were made twice included
     lowest: dict[str, float] = field(default_factory=dict)  # value of the members of each kind
@@ -145,6 +148,9 @@ class Memetic(LabelSearch):
     annealed and polished on the factor. On the lists of a large sparse W, which is never made
     dense, members are annealed or walked.
     Problems of at most 16,384 labelings are enumerated, which proves the answer.
+
+    Where sizes are tight, every other member and child is made on looser ones, up to its last
+    polish, which begins with the moves that tighten them.
 
     On `LabelRatio`, k-means and its kin, members and children are polished by `Hartigan`. Members
     begin with samples far apart; half of the children are blocks assembled, the others begin with
@@ -216,12 +222,21 @@ class Memetic(LabelSearch):
             state.done = True
             return self._progress(lq, state)
         if state.task is None:
+            state.loose = self._loosens(lq, state)
             make = self._member if self._grows(lq, state) else self._child
             state.task = make(lq, state, rng)
+            if state.task is not None:
+                state.task.loose = state.loose
         for _ in range(max(1, WORK // (lq.n * lq.n * lq.k))):
             if state.task is None or self._advance(lq, state, state.task, rng):
                 break
         return self._progress(lq, state)
+
+    @staticmethod
+    def _loosens(lq: Any, state: _Pool) -> bool:
+        """Whether the next labels are made on loosened sizes: every other ones of tight sizes."""
+        return isinstance(lq, LabelQuadratic) and not on_factor(lq) and not on_graph(lq) \
+            and (state.made + state.idle) % 2 == 0 and loosened(lq) is not lq
 
     def _grows(self, lq: Any, state: _Pool) -> bool:
         """Whether a member is due: where that takes long each is followed by children at once."""
@@ -274,6 +289,9 @@ class Memetic(LabelSearch):
         if isinstance(lq, LabelRatio) or on_factor(lq):
             self._seen(lq, state, state.best)  # the value in all digits
             return self._progress(lq, state)
+        if state.task is not None and state.task.loose and not state.members:
+            under_way = state.task if state.task.state is None else state.task.state
+            self._seen(lq, state, tightened(lq, under_way.c, np.random.default_rng(0)))
         # The best label met is a local optimum of moves; it is made one of swaps as well.
         board = new_board(lq, state.best.copy(), np.random.default_rng(0))
         self.descend(lq, board)
@@ -419,10 +437,13 @@ class Memetic(LabelSearch):
             path = Continuation().levels(lq)[:-1]
             path = path[int(rng.integers(len(path))):]
         first = lq.smooth(path[0]) if path else lq
+        first = loosened(first) if state.loose else first
         found = label_pool.combine(first, [state.members[q] for q in parents], rng)
         if found is None:
             return None
         self._count(lq, state, "child")
+        if state.loose:
+            path.append(1.0)
         stages: list[Stage] = [*((t, _polish(lq, 0.5, rng)) for t in path),
                                (1.0, _polish(lq, self._length(lq, state), rng))]
         return _Task(found[0], stages, child=True, kind="assembled", value=found[1])
@@ -459,12 +480,16 @@ class Memetic(LabelSearch):
             task.board = task.value = None
         t, search = task.stages[0]
         level = lq.smooth(t) if t > 1.0 else lq
+        if task.loose and len(task.stages) > 1:
+            level = loosened(level)
+        elif task.loose and task.state is None:
+            task.c, task.board, task.value = tightened(lq, task.c, rng), None, None
         if task.state is None:
             start = task.board or _board(level, task.c, task.value, rng)
             task.state = search.begin(level, start, rng).state
         elif search.outcome(level, task.state) is None:
             task.state = search.step(level, task.state, rng).state
-            if t == 1.0 and task.state.value < state.value:
+            if level is lq and task.state.value < state.value:
                 state.best, state.value = task.state.c.copy(), task.state.value
         if search.outcome(level, task.state) is None:
             return False
