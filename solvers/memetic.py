@@ -43,7 +43,7 @@ SMOOTHED = 0.5  # share of the children that begin on a smoothed level
 TINY = 4 * enumeration.CHUNK  # labelings up to which all of them are tried
 BETTER = 1e-9  # relative: what counts as an improvement
 WAYS = "assembled", "shaken"  # how children are made
-FIRST = "shaken", "shaken", "walked"  # kinds of the first members; then an annealed one
+FIRST = "shaken", "walked", "shaken"  # kinds of the first members; then an annealed one
 AMONG = 4  # members of a small smoother of which one is walked at least; the others follow paths
 LONG = 20.0  # moves of such a walk, as a multiple of n: some basins are reached by long ones only
 LEVELS = 0.16  # work of making the levels of a path, as a multiple of n
@@ -99,6 +99,7 @@ class _Pool:
     made: int = 0  # members made, those that were made twice included
     lowest: dict[str, float] = field(default_factory=dict)  # value of the members of each kind
     anneals: int = 0  # members annealed
+    last: bool = False  # whether the last of them, when children failed, was made
     idle: int = 0  # children assembled since the last new best
     stale: int = 0  # the same since the last that was better by more than a little
     spread: float = 0.0  # of the values, when a member came last
@@ -139,8 +140,8 @@ class Memetic(LabelSearch):
 
     On problems of more than 1,000 samples, of 500 where members follow paths, they are followed by
     children as soon as their clusters have enough intersections, until these are little better.
-    Beyond 1,000 members are annealed in at most half of the work done by then, or where nothing
-    else is left. A path costs some Cholesky factorisations, so there the first one waits likewise,
+    Beyond 1,000 members are annealed in at most half of the work done by then, and one more where
+    children fail. A path costs some Cholesky factorisations, so there the first one waits likewise,
     and above ``large`` samples, and where the time left is too short, there are none. When W is
     held as a factor of more than 5,000 rows, members are annealed and polished on the factor. On
     the lists of a large sparse W, which is never made dense, members are annealed or walked.
@@ -243,9 +244,9 @@ class Memetic(LabelSearch):
             and not on_factor(lq) and not on_graph(lq)
 
     def _owes(self, lq: Any, state: _Pool) -> bool:
-        """Whether no member was annealed because that was too dear: it is the last resort."""
-        return isinstance(lq, LabelQuadratic) and "annealed" not in state.lowest \
-            and lq.n > QUICK and not on_factor(lq)
+        """Whether an annealed member is still to come, however dear: it is the last resort."""
+        return isinstance(lq, LabelQuadratic) and not state.last and lq.n > QUICK \
+            and not on_factor(lq) and not (on_graph(lq) and "annealed" in state.lowest)
 
     def _patience(self, lq: Any) -> int:
         """Children without a new best after which it stops: more where they are quick."""
@@ -351,7 +352,7 @@ class Memetic(LabelSearch):
             return "walked" if walks else "path"
         if index >= self._members(lq) and self._fails(lq, state):
             return "annealed"
-        first = FIRST[max(0, len(FIRST) + 1 - quick):] + ("annealed",)
+        first = FIRST[:max(0, quick - 1)] + ("annealed",)
         if not self._affords(lq, state, "annealed"):
             first = first[:-1] or FIRST[:1]
         follows = index >= quick and quick < self._members(lq) and not too_late(lq) \
@@ -500,7 +501,9 @@ class Memetic(LabelSearch):
             state.good[task.kind] += much
         likeness = [adjusted_rand_index(m, c) for m in state.members]
         if not task.child:
-            renewed = state.made >= self._members(lq) and not self._fails(lq, state)
+            full = state.made >= self._members(lq)
+            state.last = state.last or (full and self._fails(lq, state))
+            renewed = full and not self._fails(lq, state)
             state.made += 1
             state.stale = 0
             state.idle = state.idle if renewed else 0
