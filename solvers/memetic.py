@@ -45,17 +45,17 @@ TINY = 4 * enumeration.CHUNK  # labelings up to which all of them are tried
 BETTER = 1e-9  # relative: what counts as an improvement
 WAYS = "assembled", "shaken"  # how children are made
 FIRST = "shaken", "walked", "shaken"  # kinds of the first members; then an annealed one
-AMONG = 4  # of so many members that mostly follow paths one is walked, more where that is better
+AMONG = 4  # members of a small smoother of which one is walked at least; the others follow paths
 LONG = 20.0  # moves of such a walk, as a multiple of n: some basins are reached by long ones only
 LEVELS = 0.16  # work of making the levels of a path, as a multiple of n
-SHARES = 0.625, 0.9375  # of the members that are made by paths: by default, and there,
-MORE = 2  # where there are so many times more of them
+MORE = 2  # times as many members there
+SHARE = 0.625  # of the other members that are made by paths, by default
 FEW = 64  # intersections that members must be able to have before they are combined early
 SHORT = 0.5  # share of the walks with the rest that `Tabu` takes by default
 WALK = 1.5  # moves from random labels, as a multiple of n
 WORK = 400_000_000  # about, scores looked at in a driver step
 QUICK = 1000  # samples up to which members are made so fast that children can wait,
-QUICK_PATHS = 500  # and where they follow paths
+QUICK_PATHS = 500  # also where they follow paths
 FRESH = 3  # children without a new best before a member is renewed, where that is done
 EARLY = 2  # children without a new best before the next member, while the pool grows
 QUICK_CHILDREN = 4  # times as many without a new best, where a child is a few passes
@@ -102,13 +102,14 @@ class _Pool:
     made: int = 0  # members made, those that were made twice included
     lowest: dict[str, float] = field(default_factory=dict)  # value of the members of each kind
     anneals: int = 0  # members annealed
+    last: bool = False  # whether the last of them, when children failed, was made
     idle: int = 0  # children assembled since the last new best
     stale: int = 0  # the same since the last that was better by more than a little
-    dear: float = 0.0  # the share of annealed members in that
     spread: float = 0.0  # of the values, when a member came last
     tried: dict[str, int] = field(default_factory=lambda: dict.fromkeys(WAYS, 2))  # of children
     good: dict[str, int] = field(default_factory=lambda: dict.fromkeys(WAYS, 1))  # much better ones
     work: float = 0.0  # done so far, about, in passes over W
+    dear: float = 0.0  # the share of annealed members in that
     task: _Task | None = None
     tiny: bool = False
     done: bool = False
@@ -124,29 +125,29 @@ class _Pool:
 class Memetic(LabelSearch):
     """Build a pool of good partitions and combine some of them, block by block.
 
-    The first members are made by `Shaking`, by a `Tabu` walk from random labels and by `Annealing`,
-    which are quick; most of the others follow the path of `Continuation`, each from a random level,
+    The first members are made by `Shaking`, a `Tabu` walk from random labels and `Annealing`, which
+    are quick; most of the others follow the path of `Continuation`, each from a random level,
     unless annealing does better. Some basins are reached only from one of these. Where W is the
-    smoother of a regression on up to 1,000 samples, there are twice as many members, and all but a
-    walk follow paths, which alone find more in less time. A child is made from two or more members
-    whose clusters intersect in a few dozen to a few hundred blocks: one-flip searches agree on such
-    micro-groups and err in assembling them, so the blocks are contracted to single nodes and the
-    small problem is searched by `Tabu`.
-    Half of the children are assembled on a smoothed level and follow the path down from there, the
-    others on the problem itself. After one that was not better the next may be the best labels,
-    of which `Shaking` claims a share anew; either way is taken as often as it was good so far. All
-    are polished, the longer the longer nothing new was found. A child replaces the member it
-    resembles (adjusted Rand index > .99), or the worst one, when it is better. The search stops
-    after ``patience`` assembled children without a new best; within a time limit it begins again
-    with a new pool until the time is up.
+    smoother of a regression on up to 1,000 samples, there are twice as many members, and most
+    follow paths, which find more in less time; every fourth is walked, and more where that is
+    better. A child is made from two or more members whose clusters intersect in a few dozen to a
+    few hundred blocks: one-flip searches agree on such micro-groups and err in assembling them, so
+    the blocks are contracted to single nodes and the small problem is searched by `Tabu`. Half of
+    the children are assembled on a smoothed level and follow the path down from there, the others
+    on the problem itself. After one that was not better the next may be the best labels, of which
+    `Shaking` claims a share anew; either way is taken as often as it was good so far. All are
+    polished, the longer the longer nothing new was found. A child replaces the member it resembles
+    (adjusted Rand index > .99), or the worst one, when it is better. The search stops after
+    ``patience`` assembled children without a new best; within a time limit it begins again with a
+    new pool until the time is up.
 
-    On problems of more than 1,000 samples members are followed by children as soon as their
-    clusters have enough intersections, until these are little better, and no member is annealed
-    before that takes at most half of the work done by then, or nothing else is left. A path costs
-    some Cholesky factorisations, so above ``large`` samples, and where the time left is too short,
-    all members are quick ones. When W is held as a factor of more than 5,000 rows, members are
-    annealed and polished on the factor. On the lists of a large sparse W, which is never made
-    dense, members are annealed or walked.
+    On problems of more than 1,000 samples, of 500 where members follow paths, they are followed by
+    children as soon as their clusters have enough intersections, until these are little better.
+    Beyond 1,000 members are annealed in at most half of the work done by then, and one more where
+    children fail. A path costs some Cholesky factorisations, so there the first one waits likewise,
+    and above ``large`` samples, and where the time left is too short, there are none. When W is
+    held as a factor of more than 5,000 rows, members are annealed and polished on the factor. On
+    the lists of a large sparse W, which is never made dense, members are annealed or walked.
     Problems of at most 16,384 labelings are enumerated, which proves the answer.
 
     Where sizes are tight, every other member and child is made on looser ones, up to its last
@@ -252,15 +253,15 @@ class Memetic(LabelSearch):
     def _renewed(self, lq: Any) -> bool:
         """Whether new members replace the worst: where they cost little more than children.
 
-        Of many samples the basin of a few members is soon searched, and another may be better.
+        The basin of a few members is soon searched, and another may be better.
         """
         return (lq.n > QUICK or self._by_paths(lq)) and isinstance(lq, LabelQuadratic) \
             and not on_factor(lq) and not on_graph(lq)
 
     def _owes(self, lq: Any, state: _Pool) -> bool:
-        """Whether no member was annealed because that was too dear: it is the last resort."""
-        return isinstance(lq, LabelQuadratic) and "annealed" not in state.lowest \
-            and lq.n > QUICK and not on_factor(lq)
+        """Whether an annealed member is still to come, however dear: it is the last resort."""
+        return isinstance(lq, LabelQuadratic) and not state.last and lq.n > QUICK \
+            and not on_factor(lq) and not (on_graph(lq) and "annealed" in state.lowest)
 
     def _patience(self, lq: Any) -> int:
         """Children without a new best after which it stops: more where they are quick."""
@@ -390,7 +391,7 @@ class Memetic(LabelSearch):
 
         Annealed ones do together, and of paths the first, which makes the levels of all.
         """
-        if lq.n <= QUICK or kind in state.lowest and kind == "path":
+        if lq.n <= QUICK or (kind == "path" and "path" in state.lowest):
             return True
         return state.dear + self._cost(lq, kind) <= DEAR * state.work
 
@@ -413,7 +414,7 @@ class Memetic(LabelSearch):
 
     def _quick(self, lq: LabelQuadratic) -> int:
         """Number of the members that follow no path; they come first."""
-        share = SHARES[self._by_paths(lq)] if self.path_share is None else self.path_share
+        share = SHARE if self.path_share is None else self.path_share
         members = self._members(lq)
         return members - (round(share * members) if lq.n <= self.large else 0)
 
@@ -525,7 +526,9 @@ class Memetic(LabelSearch):
             state.good[task.kind] += much
         likeness = [adjusted_rand_index(m, c) for m in state.members]
         if not task.child:
-            renewed = state.made >= self._members(lq) and not self._fails(lq, state)
+            full = state.made >= self._members(lq)
+            state.last = state.last or (full and self._fails(lq, state))
+            renewed = full and not self._fails(lq, state)
             state.made += 1
             state.stale = 0
             state.idle = state.idle if renewed else 0

@@ -184,7 +184,7 @@ def test_where_walks_are_better_than_paths_they_are_most_of_the_members():
 def test_no_path_is_followed_before_its_levels_are_little_of_the_work(monkeypatch):
     """They have no parts, and quick members and their children are worth more at first."""
     monkeypatch.setattr("mmcopt.solvers.memetic.QUICK", 50)
-    monkeypatch.setattr("mmcopt.solvers.memetic.LEVELS", 0.5)
+    monkeypatch.setattr("mmcopt.solvers.memetic.LEVELS", 2.0)
     solver, lq = Memetic(path_share=0.625), F.offer(mm.LabelQuadratic)
     first = next(before for state, before in pool_of(F, solver, 1000) if "path" in state.lowest)
     assert first >= 2 * solver._cost(lq, "path") > 2 * solver._cost(lq, "shaken")
