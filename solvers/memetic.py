@@ -44,7 +44,7 @@ SMOOTHED = 0.5  # share of the children that begin on a smoothed level
 TINY = 4 * enumeration.CHUNK  # labelings up to which all of them are tried
 BETTER = 1e-9  # relative: what counts as an improvement
 WAYS = "assembled", "shaken"  # how children are made
-FIRST = "shaken", "walked", "shaken"  # kinds of the first members; then an annealed one
+FIRST = "shaken", "shaken", "walked"  # kinds of the first members; then an annealed one
 AMONG = 4  # members of a small smoother of which one is walked at least; the others follow paths
 LONG = 20.0  # moves of such a walk, as a multiple of n: some basins are reached by long ones only
 LEVELS = 0.16  # work of making the levels of a path, as a multiple of n
@@ -370,7 +370,7 @@ class Memetic(LabelSearch):
             return "walked" if walks else "path"
         if index >= self._members(lq) and self._fails(lq, state):
             return "annealed"
-        first = FIRST[:max(0, quick - 1)] + ("annealed",)
+        first = FIRST[max(0, len(FIRST) + 1 - quick):] + ("annealed",)
         if not self._affords(lq, state, "annealed"):
             first = first[:-1] or FIRST[:1]
         follows = index >= quick and quick < self._members(lq) and not too_late(lq) \

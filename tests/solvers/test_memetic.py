@@ -104,17 +104,21 @@ def test_large_problems_and_factors_obey_the_rules_too(kernel, options, monkeypa
         assert r.objective == pytest.approx(whole.objective, rel=1e-3)
 
 
+def middle(f, solver, **options):
+    """The median objective of three seeds: one of them may end in a lesser basin."""
+    return np.median([mm.solve(f, solver, seed=seed, **options).objective for seed in range(3)])
+
+
 @pytest.mark.parametrize("large", [10, 200, 10_000])  # at no size a step down
 def test_no_search_of_ours_is_better_at_any_size(large, monkeypatch):
-    """Counted in steps of a fixed size: the default against restarts of the others."""
+    """Counted in steps of a fixed size, of three seeds: the default against restarts of others."""
     monkeypatch.setattr("mmcopt.solvers.memetic.QUICK", large)
     for n in (100, 250):
         D, _ = mm.datasets.load(f"blobs:n={n},k=5,seed=1,sd=3.0")
         f = LeastSquares(D, 5, kernel=mm.kernels.Gaussian(width=0.3))
-        r = mm.solve(f, Memetic(large=large), seed=0)
+        ours = middle(f, Memetic(large=large))
         for name in ("Shaking", "Tabu", "KernighanLin", "Annealing"):
-            other = mm.solve(f, name, seed=0, restarts=4)
-            assert r.objective <= other.objective * 1.0005, (n, name)
+            assert ours <= middle(f, name, restarts=4) * 1.0005, (n, name)
 
 
 def test_long_members_are_made_in_parts(monkeypatch):
@@ -146,7 +150,7 @@ def test_the_first_members_are_of_every_quick_kind(monkeypatch):
 
     monkeypatch.setattr(Memetic, "_kind", watched)
     mm.solve(F, Memetic(large=10), seed=0)
-    assert made[:4] == ["shaken", "walked", "shaken", "annealed"] and len(made) == 8
+    assert made[:4] == ["shaken", "shaken", "walked", "annealed"] and len(made) == 8
     made.clear()
     mm.solve(F, Memetic(path_share=0.625), seed=0)
     assert made[:3] == ["shaken", "walked", "annealed"] and set(made[3:]) <= {"path", "annealed"}
