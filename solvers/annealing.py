@@ -27,7 +27,7 @@ from mmcopt.solving.label_search import Board, new_board, random_state
 from mmcopt.solving.runs import out_of_time
 
 SWEEPS = 50  # of one driver step, at the most
-CHANGES = 50_000_000  # entries of W that one driver step reads, about, where a tenth moves
+CHANGES = 100_000_000  # entries of W that one driver step reads, about, while it is hot
 PILOT = (20, 30)  # temperatures of the pilot run, and sweeps at each
 SMALL = 1500  # samples above which the pilot makes fewer sweeps, in proportion to the square
 
@@ -79,7 +79,7 @@ class Annealing(FactorSearch):
         schedule = np.geomspace(self.hot or hot, self.cold or cold, self.sweeps)
         if isinstance(state, FactorBoard):
             return self._factor_step(lq, state, schedule)
-        sweeps = int(np.clip(10 * CHANGES // entries(lq), 1, SWEEPS))
+        sweeps = int(np.clip(CHANGES // entries(lq), 1, SWEEPS))
         part = schedule[state.count:state.count + sweeps]
         loops, W, rules = searched(lq)
         gain = loops.anneal(W, state.c, state.G, state.sizes, rules, part, state.rng)

@@ -17,6 +17,7 @@ from mmcopt.solvers import label_pool, ratio_pool
 from mmcopt.solvers.annealing import Annealing
 from mmcopt.solvers.continuation import Continuation
 from mmcopt.solvers.hartigan import Hartigan
+from mmcopt.solvers.loose_sizes import loosened, tightened
 from mmcopt.solvers.shaking import Shaking
 from mmcopt.solvers.stochastic_descent import StochasticDescent
 from mmcopt.solvers.tabu import Tabu
@@ -43,15 +44,18 @@ SMOOTHED = 0.5  # share of the children that begin on a smoothed level
 TINY = 4 * enumeration.CHUNK  # labelings up to which all of them are tried
 BETTER = 1e-9  # relative: what counts as an improvement
 WAYS = "assembled", "shaken"  # how children are made
-FIRST = "shaken", "walked", "shaken"  # kinds of the first members; then an annealed one
-SMOOTH = ("walked",)  # of a few samples' smoother: its paths find more than all other members
-SHARES = 0.625, 0.9375  # of the members that are made by paths: by default, and there,
-MORE = 2  # where there are so many times more of them
+FIRST = "shaken", "shaken", "walked"  # kinds of the first members; then an annealed one
+AMONG = 4  # members of a small smoother of which one is walked at least; the others follow paths
+LONG = 20.0  # moves of such a walk, as a multiple of n: some basins are reached by long ones only
+LEVELS = 0.16  # work of making the levels of a path, as a multiple of n
+MORE = 2  # times as many members there
+SHARE = 0.625  # of the other members that are made by paths, by default
 FEW = 64  # intersections that members must be able to have before they are combined early
 SHORT = 0.5  # share of the walks with the rest that `Tabu` takes by default
 WALK = 1.5  # moves from random labels, as a multiple of n
 WORK = 400_000_000  # about, scores looked at in a driver step
-QUICK = 1000  # samples up to which members are made so fast that children can wait
+QUICK = 1000  # samples up to which members are made so fast that children can wait,
+QUICK_PATHS = 500  # also where they follow paths
 FRESH = 3  # children without a new best before a member is renewed, where that is done
 EARLY = 2  # children without a new best before the next member, while the pool grows
 QUICK_CHILDREN = 4  # times as many without a new best, where a child is a few passes
@@ -63,7 +67,7 @@ MOVES = 2000  # of a last polish at least: fewer take no less time
 LITTLE = 0.01  # of what members differ by: a gain after which the pool grows as after none
 CLAIMS = 8.0  # work of `Shaking`, in entries of W
 DEAR = 0.5  # share of the work so far that an annealed member of a large problem may take
-CHANGED = 0.5  # of the labels that a sweep of an annealed member draws, on average
+CHANGED = 0.7  # of the labels that a sweep of an annealed member draws, where k is large
 
 
 Stage: TypeAlias = tuple[float, Solver]  # a search, and the level t that it works on
@@ -80,6 +84,7 @@ class _Task:
     value: float | None = None  # of c, where it is known
     state: Any = None  # of the search under way
     board: Any = None  # what the last search on this level left
+    loose: bool = False  # whether all but the last search work on loosened sizes
 
 
 @dataclass
@@ -92,15 +97,19 @@ class _Pool:
     given: bool  # whether the caller gave them
     members: list[Ints] = field(default_factory=list)
     values: list[float] = field(default_factory=list)
+    loose: bool = False  # whether the labels in the making may have loosened sizes
     new: bool = False  # whether the last member has no child yet
     made: int = 0  # members made, those that were made twice included
     lowest: dict[str, float] = field(default_factory=dict)  # value of the members of each kind
     anneals: int = 0  # members annealed
+    last: bool = False  # whether the last of them, when children failed, was made
     idle: int = 0  # children assembled since the last new best
     stale: int = 0  # the same since the last that was better by more than a little
+    spread: float = 0.0  # of the values, when a member came last
     tried: dict[str, int] = field(default_factory=lambda: dict.fromkeys(WAYS, 2))  # of children
     good: dict[str, int] = field(default_factory=lambda: dict.fromkeys(WAYS, 1))  # much better ones
     work: float = 0.0  # done so far, about, in passes over W
+    dear: float = 0.0  # the share of annealed members in that
     task: _Task | None = None
     tiny: bool = False
     done: bool = False
@@ -116,30 +125,33 @@ class _Pool:
 class Memetic(LabelSearch):
     """Build a pool of good partitions and combine some of them, block by block.
 
-    The first members are made by `Shaking`, by a `Tabu` walk from random labels and by `Annealing`,
-    which are quick; most of the others follow the path of `Continuation`, each from a random level,
+    The first members are made by `Shaking`, a `Tabu` walk from random labels and `Annealing`, which
+    are quick; most of the others follow the path of `Continuation`, each from a random level,
     unless annealing does better. Some basins are reached only from one of these. Where W is the
-    smoother of a regression on up to 1,000 samples, there are twice as many members, and all but a
-    walk follow paths, which alone find more in less time. A child is made from two or more members
-    whose clusters intersect in a few dozen to a few hundred blocks: one-flip searches agree on such
-    micro-groups and err in assembling them, so the blocks are contracted to single nodes and the
-    small problem is searched by `Tabu`.
-    Half of the children are assembled on a smoothed level and follow the path down from there, the
-    others on the problem itself. After one that was not better the next may be the best labels,
-    of which `Shaking` claims a share anew; either way is taken as often as it was good so far. All
-    are polished, the longer the longer nothing new was found. A child replaces the member it
-    resembles (adjusted Rand index > .99), or the worst one, when it is better. The search stops
-    after ``patience`` assembled children without a new best; within a time limit it begins again
-    with a new pool until the time is up.
+    smoother of a regression on up to 1,000 samples, there are twice as many members, and most
+    follow paths, which find more in less time; every fourth is walked, and more where that is
+    better. A child is made from two or more members whose clusters intersect in a few dozen to a
+    few hundred blocks: one-flip searches agree on such micro-groups and err in assembling them, so
+    the blocks are contracted to single nodes and the small problem is searched by `Tabu`. Half of
+    the children are assembled on a smoothed level and follow the path down from there, the others
+    on the problem itself. After one that was not better the next may be the best labels, of which
+    `Shaking` claims a share anew; either way is taken as often as it was good so far. All are
+    polished, the longer the longer nothing new was found. A child replaces the member it resembles
+    (adjusted Rand index > .99), or the worst one, when it is better. The search stops after
+    ``patience`` assembled children without a new best; within a time limit it begins again with a
+    new pool until the time is up.
 
-    On problems of more than 1,000 samples members are followed by children as soon as their
-    clusters have enough intersections, until these are little better, and no member is annealed
-    before that takes at most half of the work done by then, or nothing else is left. A path costs
-    some Cholesky factorisations, so above ``large`` samples, and where the time left is too short,
-    all members are quick ones. When W is held as a factor of more than 5,000 rows, members are
-    annealed and polished on the factor. On the lists of a large sparse W, which is never made
-    dense, members are annealed or walked.
+    On problems of more than 1,000 samples, of 500 where members follow paths, they are followed by
+    children as soon as their clusters have enough intersections, until these are little better.
+    Beyond 1,000 members are annealed in at most half of the work done by then, and one more where
+    children fail. A path costs some Cholesky factorisations, so there the first one waits likewise,
+    and above ``large`` samples, and where the time left is too short, there are none. When W is
+    held as a factor of more than 5,000 rows, members are annealed and polished on the factor. On
+    the lists of a large sparse W, which is never made dense, members are annealed or walked.
     Problems of at most 16,384 labelings are enumerated, which proves the answer.
+
+    Where sizes are tight, every other member and child is made on looser ones, up to its last
+    polish, which begins with the moves that tighten them.
 
     On `LabelRatio`, k-means and its kin, members and children are polished by `Hartigan`. Members
     begin with samples far apart; half of the children are blocks assembled, the others begin with
@@ -211,17 +223,26 @@ class Memetic(LabelSearch):
             state.done = True
             return self._progress(lq, state)
         if state.task is None:
+            state.loose = self._loosens(lq, state)
             make = self._member if self._grows(lq, state) else self._child
             state.task = make(lq, state, rng)
+            if state.task is not None:
+                state.task.loose = state.loose
         for _ in range(max(1, WORK // (lq.n * lq.n * lq.k))):
             if state.task is None or self._advance(lq, state, state.task, rng):
                 break
         return self._progress(lq, state)
 
+    @staticmethod
+    def _loosens(lq: Any, state: _Pool) -> bool:
+        """Whether the next labels are made on loosened sizes: every other ones of tight sizes."""
+        return isinstance(lq, LabelQuadratic) and not on_factor(lq) and not on_graph(lq) \
+            and (state.made + state.idle) % 2 == 0 and loosened(lq) is not lq
+
     def _grows(self, lq: Any, state: _Pool) -> bool:
         """Whether a member is due: where that takes long each is followed by children at once."""
         few = 2 if on_factor(lq) else math.log(FEW) / math.log(lq.k)  # members are dear there
-        early = lq.n > QUICK and len(state.members) >= few
+        early = lq.n > (QUICK_PATHS if self._by_paths(lq) else QUICK) and len(state.members) >= few
         enough = min(EARLY, len(state.members) - 1)  # two have one child
         if state.made < self._members(lq):
             return not early or state.stale >= enough
@@ -232,15 +253,15 @@ class Memetic(LabelSearch):
     def _renewed(self, lq: Any) -> bool:
         """Whether new members replace the worst: where they cost little more than children.
 
-        Of many samples the basin of a few members is soon searched, and another may be better.
+        The basin of a few members is soon searched, and another may be better.
         """
-        return lq.n > QUICK and isinstance(lq, LabelQuadratic) \
+        return (lq.n > QUICK or self._by_paths(lq)) and isinstance(lq, LabelQuadratic) \
             and not on_factor(lq) and not on_graph(lq)
 
     def _owes(self, lq: Any, state: _Pool) -> bool:
-        """Whether no member was annealed because that was too dear: it is the last resort."""
-        return isinstance(lq, LabelQuadratic) and "annealed" not in state.lowest \
-            and lq.n > QUICK and not on_factor(lq)
+        """Whether an annealed member is still to come, however dear: it is the last resort."""
+        return isinstance(lq, LabelQuadratic) and not state.last and lq.n > QUICK \
+            and not on_factor(lq) and not (on_graph(lq) and "annealed" in state.lowest)
 
     def _patience(self, lq: Any) -> int:
         """Children without a new best after which it stops: more where they are quick."""
@@ -269,6 +290,9 @@ class Memetic(LabelSearch):
         if isinstance(lq, LabelRatio) or on_factor(lq):
             self._seen(lq, state, state.best)  # the value in all digits
             return self._progress(lq, state)
+        if state.task is not None and state.task.loose and not state.members:
+            under_way = state.task if state.task.state is None else state.task.state
+            self._seen(lq, state, tightened(lq, under_way.c, np.random.default_rng(0)))
         # The best label met is a local optimum of moves; it is made one of swaps as well.
         board = new_board(lq, state.best.copy(), np.random.default_rng(0))
         self.descend(lq, board)
@@ -295,7 +319,7 @@ class Memetic(LabelSearch):
             return _Task(board.c, [polish], board=board)
         c = lq.random_labels(rng) if board is None else board.c
         kind = self._kind(lq, state)
-        state.work += self._cost(lq, kind)
+        self._count(lq, state, kind)
         if kind == "path":
             levels = Continuation().levels(lq)
             levels = levels[int(rng.integers(len(levels) - 1)):]
@@ -307,9 +331,30 @@ class Memetic(LabelSearch):
             sweeps *= MANY if on_graph(lq) and lq.n > QUICK else 1
             state.anneals += 1
             return _Task(c, [(1.0, Annealing(sweeps=sweeps)), polish], kind=kind, board=board)
-        first = {"shaken": Shaking(), "walked": _polish(lq, WALK, rng)}[kind]
+        first = self._walk(lq, state, rng) if kind == "walked" else self._shake(lq, state, rng)
         stages: list[Stage] = [polish] if on_factor(lq) else [(1.0, first), polish]
         return _Task(c, stages, kind=kind, board=board)
+
+    def _count(self, lq: Any, state: _Pool, kind: str) -> None:
+        """Count the work of making a member or a child."""
+        cost = self._cost(lq, kind)
+        state.work += cost
+        state.dear += cost if kind == "annealed" else 0.0
+
+    def _walk(self, lq: Any, state: _Pool, rng: np.random.Generator) -> LabelSearch:
+        """A short walk at first; among paths, which are quick, the others are long ones."""
+        if state.made and self._by_paths(lq):
+            return Tabu(length=LONG, polish=False)
+        return _polish(lq, WALK, rng)
+
+    @staticmethod
+    def _shake(lq: Any, state: _Pool, rng: np.random.Generator) -> LabelSearch:
+        """Of two clusters each claims all samples first, which makes members good, but alike.
+
+        So half of the later ones keep more of what they begin with.
+        """
+        keeps = lq.k == 2 and state.made > 0 and rng.random() < SHORT
+        return Shaking(first=int(keeps))
 
     def _kind(self, lq: Any, state: _Pool) -> str:
         """By what the next member is made: shaken first, and then as has turned out well."""
@@ -318,18 +363,37 @@ class Memetic(LabelSearch):
             return "walked" if index % 4 == 3 else "annealed"
         if on_factor(lq):  # shaken there means descended: twice, as the pilot takes long
             return "annealed" if index > 1 and index % 2 == 0 else "shaken"
-        first = SMOOTH if self._by_paths(lq) else FIRST[:max(0, quick - 1)] + ("annealed",)
-        if lq.n > QUICK and self._cost(lq, "annealed") > DEAR * state.work:
+        path, walked, annealed = (state.lowest.get(kind, math.inf)
+                                  for kind in ("path", "walked", "annealed"))
+        if self._by_paths(lq):
+            walks = index % AMONG == 0 or (index > AMONG and walked < path) or too_late(lq)
+            return "walked" if walks else "path"
+        if index >= self._members(lq) and self._fails(lq, state):
+            return "annealed"
+        first = FIRST[max(0, len(FIRST) + 1 - quick):] + ("annealed",)
+        if not self._affords(lq, state, "annealed"):
             first = first[:-1] or FIRST[:1]
-        if index >= self._members(lq):
-            return "annealed" if self._fails(lq, state) else FIRST[0]
-        if index < quick:  # in turn, then one of what did best and one of the others
-            known = {kind: value for kind, value in state.lowest.items() if kind in first}
-            if index < len(first) or index % 2 == 1 or not known:
-                return first[index % len(first)]
-            return min(known, key=lambda kind: known[kind])
-        path, annealed = (state.lowest.get(k, math.inf) for k in ("path", "annealed"))
-        return first[-1] if annealed < path < math.inf or too_late(lq) else "path"
+        follows = index >= quick and quick < self._members(lq) and not too_late(lq) \
+            and self._affords(lq, state, "path")
+        if follows and not annealed < path < math.inf:
+            return "path"
+        due = follows or (lq.n > QUICK and annealed == math.inf and index >= len(first) - 1)
+        if due and "annealed" in first:  # where it is better than paths, or was too dear before
+            return "annealed"
+        # In turn, then one of what did best and one of the others.
+        known = {kind: value for kind, value in state.lowest.items() if kind in first}
+        if index < len(first) or index % 2 == 1 or not known:
+            return first[index % len(first)]
+        return min(known, key=lambda kind: known[kind])
+
+    def _affords(self, lq: Any, state: _Pool, kind: str) -> bool:
+        """Whether a member of a large problem takes little of the work done so far.
+
+        Annealed ones do together, and of paths the first, which makes the levels of all.
+        """
+        if lq.n <= QUICK or (kind == "path" and "path" in state.lowest):
+            return True
+        return state.dear + self._cost(lq, kind) <= DEAR * state.work
 
     def _members(self, lq: Any) -> int:
         """How many members there are to be."""
@@ -344,12 +408,13 @@ class Memetic(LabelSearch):
         """About the work of making and polishing a member, or a child, in passes over W."""
         polish = 0.5 * (lq.k + 3)
         make = {"shaken": CLAIMS, "walked": WALK * (lq.k + 3),
-                "annealed": self.sweeps * (CHANGED + 12.0 * lq.k / lq.n)}
+                "annealed": self.sweeps * (CHANGED * (1 - 1 / lq.k) + 12.0 * lq.k / lq.n),
+                "path": LEVELS * lq.n}
         return polish + make.get(kind, 3.0)
 
     def _quick(self, lq: LabelQuadratic) -> int:
         """Number of the members that follow no path; they come first."""
-        share = SHARES[self._by_paths(lq)] if self.path_share is None else self.path_share
+        share = SHARE if self.path_share is None else self.path_share
         members = self._members(lq)
         return members - (round(share * members) if lq.n <= self.large else 0)
 
@@ -373,10 +438,13 @@ class Memetic(LabelSearch):
             path = Continuation().levels(lq)[:-1]
             path = path[int(rng.integers(len(path))):]
         first = lq.smooth(path[0]) if path else lq
+        first = loosened(first) if state.loose else first
         found = label_pool.combine(first, [state.members[q] for q in parents], rng)
         if found is None:
             return None
-        state.work += self._cost(lq, "child")
+        self._count(lq, state, "child")
+        if state.loose:
+            path.append(1.0)
         stages: list[Stage] = [*((t, _polish(lq, 0.5, rng)) for t in path),
                                (1.0, _polish(lq, self._length(lq, state), rng))]
         return _Task(found[0], stages, child=True, kind="assembled", value=found[1])
@@ -394,7 +462,7 @@ class Memetic(LabelSearch):
 
     def _shaken(self, lq: LabelQuadratic, state: _Pool, rng: np.random.Generator) -> _Task:
         """The best labels, of which a share is claimed anew: 1/2, 1/4, .. or one sample of each."""
-        state.work += self._cost(lq, "child")
+        self._count(lq, state, "child")
         last = max(2, round(math.log2(lq.n / lq.k)))
         shake = Shaking(first=int(rng.integers(1, last + 1)))
         stages: list[Stage] = [(1.0, shake), (1.0, _polish(lq, self._length(lq, state), rng))]
@@ -413,12 +481,16 @@ class Memetic(LabelSearch):
             task.board = task.value = None
         t, search = task.stages[0]
         level = lq.smooth(t) if t > 1.0 else lq
+        if task.loose and len(task.stages) > 1:
+            level = loosened(level)
+        elif task.loose and task.state is None:
+            task.c, task.board, task.value = tightened(lq, task.c, rng), None, None
         if task.state is None:
             start = task.board or _board(level, task.c, task.value, rng)
             task.state = search.begin(level, start, rng).state
         elif search.outcome(level, task.state) is None:
             task.state = search.step(level, task.state, rng).state
-            if t == 1.0 and task.state.value < state.value:
+            if level is lq and task.state.value < state.value:
                 state.best, state.value = task.state.c.copy(), task.state.value
         if search.outcome(level, task.state) is None:
             return False
@@ -446,16 +518,17 @@ class Memetic(LabelSearch):
         known = min(state.values, default=math.inf)
         value = self._seen(lq, state, c, task.value)
         if task.child:
-            spread = max(state.values) - known
             better = value < known - BETTER * abs(known)
-            much = better and value < known - LITTLE * spread
+            much = better and value < known - LITTLE * state.spread
             state.idle = 0 if better else state.idle
             state.stale = 0 if much else state.stale
             state.tried[task.kind] += 1
             state.good[task.kind] += much
         likeness = [adjusted_rand_index(m, c) for m in state.members]
         if not task.child:
-            renewed = state.made >= self._members(lq) and task.kind != "annealed"
+            full = state.made >= self._members(lq)
+            state.last = state.last or (full and self._fails(lq, state))
+            renewed = full and not self._fails(lq, state)
             state.made += 1
             state.stale = 0
             state.idle = state.idle if renewed else 0
@@ -467,6 +540,7 @@ class Memetic(LabelSearch):
                 state.new = True
                 state.members.append(c)
                 state.values.append(value)
+            state.spread = max(state.values) - min(state.values)
             return
         alike = [q for q, a in enumerate(likeness) if a > SIMILAR]
         q = max(alike or range(len(state.members)), key=lambda q: state.values[q])

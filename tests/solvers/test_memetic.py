@@ -9,7 +9,7 @@ from mmcopt.formulations import LeastSquares
 from mmcopt.modeling.result import Status
 from mmcopt.solvers import Continuation, Memetic, Tabu
 from mmcopt.solvers.label_pool import combine
-from mmcopt.solvers.memetic import _Task
+from mmcopt.solvers.memetic import LONG, WALK, _Task
 from mmcopt.solving.factor_search import on_factor
 
 X = np.random.default_rng(0).standard_normal((60, 2))
@@ -38,8 +38,8 @@ def test_iris_as_the_mathematics_page_says():
 
 def test_the_pool_is_made_first_then_children(default):
     members, pool = default.history["members"], 2 * Memetic().pool  # a small smoother's
-    assert members[0] == 1 and members.max() == pool
-    assert (np.diff(members[:pool]) == 1).all() and (members[pool:] == pool).all()
+    assert members[0] == 1 and (np.diff(members[:pool]) == 1).all()
+    assert members[pool] == members[pool + 1] == pool  # later ones take the place of the worst
     assert default.history["idle"][-1] == Memetic().patience or len(default.history) == pool
 
 
@@ -104,17 +104,21 @@ def test_large_problems_and_factors_obey_the_rules_too(kernel, options, monkeypa
         assert r.objective == pytest.approx(whole.objective, rel=1e-3)
 
 
+def middle(f, solver, **options):
+    """The median objective of three seeds: one of them may end in a lesser basin."""
+    return np.median([mm.solve(f, solver, seed=seed, **options).objective for seed in range(3)])
+
+
 @pytest.mark.parametrize("large", [10, 200, 10_000])  # at no size a step down
 def test_no_search_of_ours_is_better_at_any_size(large, monkeypatch):
-    """Counted in steps of a fixed size: the default against restarts of the others."""
+    """Counted in steps of a fixed size, of three seeds: the default against restarts of others."""
     monkeypatch.setattr("mmcopt.solvers.memetic.QUICK", large)
     for n in (100, 250):
         D, _ = mm.datasets.load(f"blobs:n={n},k=5,seed=1,sd=3.0")
         f = LeastSquares(D, 5, kernel=mm.kernels.Gaussian(width=0.3))
-        r = mm.solve(f, Memetic(large=large), seed=0)
+        ours = middle(f, Memetic(large=large))
         for name in ("Shaking", "Tabu", "KernighanLin", "Annealing"):
-            other = mm.solve(f, name, seed=0, restarts=4)
-            assert r.objective <= other.objective * 1.0005, (n, name)
+            assert ours <= middle(f, name, restarts=4) * 1.0005, (n, name)
 
 
 def test_long_members_are_made_in_parts(monkeypatch):
@@ -124,7 +128,7 @@ def test_long_members_are_made_in_parts(monkeypatch):
     monkeypatch.setattr("mmcopt.solvers.memetic.WORK", 1)
     parts = mm.solve(f, Memetic(patience=2), seed=0)
     assert np.array_equal(whole.labels, parts.labels)
-    assert len(parts.history) > 5 * len(whole.history)
+    assert len(parts.history) > 4 * len(whole.history)
     cut = mm.solve(f, Memetic(), seed=0, max_iter=2)  # within the first member
     assert cut.history["members"].max() == 0 and cut.violation == 0 and cut.verify()
     assert cut.objective < cut.history["objective"][0] + 1e-9
@@ -146,22 +150,74 @@ def test_the_first_members_are_of_every_quick_kind(monkeypatch):
 
     monkeypatch.setattr(Memetic, "_kind", watched)
     mm.solve(F, Memetic(large=10), seed=0)
-    assert made[:4] == ["shaken", "walked", "shaken", "annealed"] and len(made) == 8
+    assert made[:4] == ["shaken", "shaken", "walked", "annealed"] and len(made) == 8
     made.clear()
     mm.solve(F, Memetic(path_share=0.625), seed=0)
     assert made[:3] == ["shaken", "walked", "annealed"] and set(made[3:]) <= {"path", "annealed"}
 
 
-def test_members_of_a_small_smoother_follow_paths(monkeypatch):
-    """They alone find more in less time; of any other W nobody knows."""
+def kinds_of(f, monkeypatch, **options):
+    """The kinds of the members of a run, in the order in which they are made."""
     made = []
     kind = Memetic._kind
-    monkeypatch.setattr(Memetic, "_kind", lambda *args: made.append(kind(*args)) or made[-1])
-    mm.solve(F, Memetic(), seed=0)
-    assert made == ["walked"] + 15 * ["path"]
-    made.clear()
-    mm.solve(F.replace(must_link=[(0, 1)]), Memetic(), seed=0)  # its W is a contracted one
-    assert made[:3] == ["shaken", "walked", "annealed"]
+    with monkeypatch.context() as patch:
+        patch.setattr(Memetic, "_kind", lambda *args: made.append(kind(*args)) or made[-1])
+        mm.solve(f, Memetic(**options), seed=0)
+    return made
+
+
+def test_members_of_a_small_smoother_follow_paths(monkeypatch):
+    """They find most in the least time, but for some walks; of any other W nobody knows."""
+    made = kinds_of(F, monkeypatch)
+    assert made[:5] == ["walked", "path", "path", "path", "walked"] and len(made) >= 16
+    assert kinds_of(F.replace(must_link=[(0, 1)]), monkeypatch)[:3] \
+        == ["shaken", "walked", "annealed"]  # its W is a contracted one
+
+
+def test_where_walks_are_better_than_paths_they_are_most_of_the_members():
+    """Some basins are reached by long walks only, which are no part of the first members."""
+    solver, lq = Memetic(), F.offer(mm.LabelQuadratic)
+    state, rng = solver.begin(F, None, np.random.default_rng(0)).state, np.random.default_rng(1)
+    assert solver._walk(lq, state, rng).length == WALK
+    state.made, state.lowest = 5, {"walked": 1.0, "path": 2.0}
+    assert solver._kind(lq, state) == "walked" and solver._walk(lq, state, rng).length == LONG
+    state.lowest = {"walked": 2.0, "path": 1.0}
+    assert solver._kind(lq, state) == "path"
+
+
+def test_no_path_is_followed_before_its_levels_are_little_of_the_work(monkeypatch):
+    """They have no parts, and quick members and their children are worth more at first."""
+    monkeypatch.setattr("mmcopt.solvers.memetic.QUICK", 50)
+    monkeypatch.setattr("mmcopt.solvers.memetic.LEVELS", 2.0)
+    solver, lq = Memetic(path_share=0.625), F.offer(mm.LabelQuadratic)
+    first = next(before for state, before in pool_of(F, solver, 1000) if "path" in state.lowest)
+    assert first >= 2 * solver._cost(lq, "path") > 2 * solver._cost(lq, "shaken")
+
+
+def test_half_of_the_later_shaken_members_of_two_clusters_keep_more_of_their_start():
+    two = LeastSquares(X, 2, kernel=mm.kernels.Gaussian(width=0.15))
+    solver, rng = Memetic(), np.random.default_rng(0)
+    for f, both in ((two, True), (F, False)):
+        state, lq = solver.begin(f, None, rng).state, f.offer(mm.LabelQuadratic)
+        assert solver._shake(lq, state, rng).first == 0
+        state.made = 1
+        firsts = [solver._shake(lq, state, rng).first for _ in range(100)]
+        assert 30 < sum(firsts) < 70 if both else sum(firsts) == 0
+
+
+def test_a_gain_is_little_beside_what_members_differed_by_when_the_last_one_came():
+    """Children take the place of their parents, beside which any gain would be large."""
+    solver, lq = Memetic(), F.offer(mm.LabelQuadratic)
+    state, rng = solver.begin(F, None, np.random.default_rng(0)).state, np.random.default_rng(1)
+    for value in (100.0, 200.0, 50.0):
+        solver._enter(lq, state, _Task(lq.random_labels(rng), [], kind="shaken", value=value))
+    assert state.spread == 150.0
+    for value, stale in ((49.0, 4), (47.0, 0), (46.5, 4)):
+        state.values[:] = [51.0, 51.0, min(state.values)]  # as children leave them
+        state.stale = 4
+        solver._enter(lq, state, _Task(lq.random_labels(rng), [], child=True, kind="assembled",
+                                       value=value))
+        assert state.stale == stale and min(state.values) == value
 
 
 def test_near_the_deadline_no_path_is_begun(monkeypatch):
@@ -210,17 +266,18 @@ def pool_of(f, solver, steps, seed=0):
         yield progress.state, before
 
 
-def test_no_member_is_annealed_before_that_is_little_of_the_work(monkeypatch):
+def test_members_are_annealed_in_little_of_the_work_only(monkeypatch):
+    """All of them together; but one is the last resort."""
     monkeypatch.setattr("mmcopt.solvers.memetic.QUICK", 50)
-    solver, lq = Memetic(large=50, patience=3), F.offer(mm.LabelQuadratic)
-    dear, made = solver._cost(lq, "annealed"), False
+    solver, lq = Memetic(large=50, sweeps=20), F.offer(mm.LabelQuadratic)
+    dear, count = solver._cost(lq, "annealed"), 0
     for state, before in pool_of(F, solver, 1000):
-        annealed = "annealed" in state.lowest
-        if annealed and not made:  # it was affordable, or the last resort
-            assert dear <= 0.5 * before or state.made > solver.pool
-            assert set(state.lowest) >= {"shaken", "walked", "annealed"}
-        made = annealed
-    assert made
+        if state.anneals > count:
+            last = count == 0 and state.made >= solver.pool
+            assert state.anneals * dear <= 0.5 * before or last
+            assert state.dear == pytest.approx(state.anneals * dear)
+            count = state.anneals
+    assert count > 1 and set(state.lowest) == {"shaken", "walked", "annealed"}
 
 
 def test_children_are_made_as_has_turned_out_well():
