@@ -70,7 +70,8 @@ class CutSearch:
         found = Cuts()
         known = priced.odd[np.count_nonzero(priced.odd, axis=1) == SIZES[0]][:, :SIZES[0]]
         for size in SIZES:
-            starts = int(min(self.starts, self.most, seconds_left() / (SEARCH_ODD * size * lift.m**2)))
+            in_time = seconds_left() / (SEARCH_ODD * size * lift.m**2)
+            starts = int(min(self.starts, self.most, in_time))
             if starts > 0:
                 sets = violated_cuts.odd_sets(lift, X, self.odd, self.least_odd, self.searches,
                                               starts, size, known)

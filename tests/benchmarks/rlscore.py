@@ -1,11 +1,11 @@
-"""The default search beside RLScore's clustering: the same problem, kernel and bound in half the time.
+"""The default search beside RLScore's: the same problem, with kernel and bound in half the time.
 
 ``python tests/benchmarks/rlscore.py PATH/TO/PYTHON [--sets digits,usps] [--share .5] [--seeds 3]``
 RLScore (github.com/aatapa/RLScore) is built apart, in an environment whose Python is given; its
-`SteepestDescentMMC` is the search of UMC-RLS by the paper's authors. It asks for no sizes, but makes
-clusters of about one size by the way it works. So we are asked for sizes within those that it found
-("band"), or for just these ("exact"). We have ``--share`` of its CPU seconds for everything: kernel,
-inverse, search and bound.
+`SteepestDescentMMC` is the search of UMC-RLS by the paper's authors. It asks for no sizes, but
+makes clusters of about one size by the way it works. So we are asked for sizes within those that it
+found ("band"), or for just these ("exact"). We have ``--share`` of its CPU seconds for everything:
+kernel, inverse, search and bound.
 """
 
 import os
@@ -97,7 +97,7 @@ def rows_of(name, args):
                 runs.append((result.objective, time.process_time() - started,
                              adjusted_rand_index(y, result.labels), result.gap))
                 value = f.objective(labels) if value is None else value
-            ours, taken, ari, gap = (statistics.median(column) for column in zip(*runs, strict=True))
+            ours, taken, ari, gap = map(statistics.median, zip(*runs, strict=True))
             yield {"set": name, "lam": lam, "sizes": rule, "theirs": f"{value:.2f}",
                    "ours": f"{ours:.2f}", "worst": f"{max(r[0] for r in runs):.2f}",
                    "their s": f"{seconds:.3f}", "our s": f"{taken:.3f}",

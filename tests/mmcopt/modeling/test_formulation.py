@@ -249,6 +249,7 @@ class _Asks(_Graph):
 @pytest.mark.filterwarnings("ignore:.*(lost all samples|has collapsed)")
 @pytest.mark.parametrize("name", registry.formulations())
 def test_a_problem_goes_with_the_last_that_holds_it(name):
+    mm.solve(registry.formulation(name).examples()[0], seed=0, max_iter=2)  # compiling holds some
     gc.disable()  # matrices must not wait for it
     try:
         f = registry.formulation(name).examples()[0]
