@@ -462,32 +462,30 @@ def binary_lift(lq: LabelQuadratic) -> Lift:
 
 
 def signed_groups(lq: LabelQuadratic) -> tuple[Ints, Floats]:
-    """Merge nodes of two clusters whose labels determine one another: y_j = signs_j z_groups_j."""
+    """Merge nodes of two clusters whose labels determine one another: y_j = signs_j z_groups_j.
+
+    In the graph of all y_j and -y_j what must be equal is joined: a group is two of its components,
+    that of its first node and the opposite one.
+    """
     from scipy.sparse import csr_matrix
-    from scipy.sparse.csgraph import breadth_first_order, connected_components
+    from scipy.sparse.csgraph import connected_components
 
     n = lq.n
     held = np.flatnonzero(lq.fixed >= 0)
     if not held.size and not len(lq.apart):
         return np.arange(n), np.ones(n)
-    same = lq.fixed[held[1:]] == lq.fixed[held[:1]] if held.size else np.empty(0, bool)
-    i = np.concatenate([np.full(max(held.size - 1, 0), held[0] if held.size else 0),
-                        lq.apart[:, 0]])
-    j = np.concatenate([held[1:], lq.apart[:, 1]])
-    sign = np.concatenate([np.where(same, 1.0, -1.0), np.full(len(lq.apart), -1.0)])
-    graph = csr_matrix((np.ones(i.size), (i, j)), shape=(n, n))
-    groups = np.asarray(connected_components(graph, directed=False)[1], dtype=np.int64)
-    relative = {}
-    for a, c, s in zip(i.tolist(), j.tolist(), sign.tolist(), strict=True):
-        relative[a, c] = relative[c, a] = s
-    signs = np.ones(n)
-    for root in np.unique(groups, return_index=True)[1]:
-        order, parent = breadth_first_order(graph, root, directed=False)
-        for v in order[1:]:
-            signs[v] = signs[parent[v]] * relative[int(parent[v]), int(v)]
-    if (signs[i] * signs[j] != sign).any():
+    other = lq.fixed[held[1:]] != lq.fixed[held[:1]] if held.size else np.empty(0, bool)
+    i = np.concatenate([np.repeat(held[:1], max(held.size - 1, 0)), lq.apart[:, 0]])
+    j = np.concatenate([held[1:] + n * other, lq.apart[:, 1] + n])
+    ends = np.concatenate([i, (i + n)]), np.concatenate([j, (j + n) % (2 * n)])
+    graph = csr_matrix((np.ones(2 * i.size), ends), shape=(2 * n, 2 * n))
+    label = connected_components(graph, directed=False)[1].astype(np.int64)
+    own, opposite = label[:n], label[n:]
+    if (own == opposite).any():
         raise InfeasibleError("cannot-links and fixed labels leave no labeling with two clusters.")
-    return groups, signs
+    _, first, groups = np.unique(np.minimum(own, opposite), return_index=True, return_inverse=True)
+    groups = groups.reshape(-1).astype(np.int64)
+    return groups, np.where(own == own[first][groups], 1.0, -1.0)
 
 
 def partition_lift(lq: LabelQuadratic, *, cone: str = "centred") -> Lift:
