@@ -12,11 +12,13 @@ from mmcopt.bounds import violated_cuts
 from mmcopt.bounds.label_lift import Duals, Lift, require_room
 from mmcopt.capabilities import Capability
 from mmcopt.checks import hyper, integer, optional, real
+from mmcopt.compiled.compiling import clock
 from mmcopt.linalg import largest_eigenvalue
 from mmcopt.modeling.result import Status
 from mmcopt.solvers.factor_cuts import CutSearch
 from mmcopt.solvers.factor_lagrangian import FactorLagrangian, Priced, Prices
 from mmcopt.solving import Progress, Proved, Solver, out_of_time
+from mmcopt.solving.runs import seconds_left
 from mmcopt.types import Floats
 
 MEMORY = 8  # pairs of the quasi-Newton matrix
@@ -25,6 +27,7 @@ TINY = 1e-3  # share of the largest eigenvalue of V'V below which a direction of
 NEW = 0.03  # length of new directions of V, in those of its rows
 NEAR = 0.02  # gap and violation (part of the diagonal) of an X that is said to have converged
 SOON = 0.05  # gap at which cuts are first sought, in what the largest eigenvalue leaves
+PRICED = 2.0  # times the seconds between two searches that new cuts need to raise the bound
 LONGEST = 8  # steps between two searches for cuts, at the most
 
 
@@ -46,6 +49,7 @@ class _Factor:
     ready: bool = False  # whether cuts are worth seeking
     next: int = 0  # step from which they are sought again
     added: int = 0
+    searched: float = 0.0  # when that was last begun
     end: Status | None = None
 
 
@@ -93,6 +97,7 @@ class FactorDual(Solver):
     def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
         lift = f.offer(Lift)
         if isinstance(init, _Factor):
+            init.searched = 0.0  # of another run, whose clock was another
             return self._progress(lift, init)
         require_room(lift, "FactorDual", 12, 2e-8 * lift.m**3, "relax('eig') needs least.")
         given = init.duals if isinstance(init, Proved) else init
@@ -124,7 +129,8 @@ class FactorDual(Solver):
         state.prices = here.prices
         state.steps += 1
         if lift.cuts and state.ready and state.steps >= state.next \
-                and state.search.time_for_triangles(lift):
+                and state.search.time_for_triangles(lift) and self._pays(state):
+            state.searched = clock()
             state.added = self._recut(lift, state)
             many = state.added > lift.m
             state.pause = self.every if many else min(state.pause + 1, LONGEST)
@@ -199,6 +205,11 @@ class FactorDual(Solver):
         kept = old.carry(g[g > 0.0], cuts).astype(g.dtype)
         state.prices.entries = np.concatenate([state.prices.entries[:free], kept])
         return len(cuts) - len(old)
+
+    @staticmethod
+    def _pays(state: _Factor) -> bool:
+        """Whether the deadline leaves new cuts time to be priced: at first they lower the bound."""
+        return not state.searched or seconds_left() > PRICED * (clock() - state.searched)
 
     def _reached(self, lift: Lift, state: _Factor) -> bool:
         return self.target is not None and lift.base - lift.scale * state.upper >= self.target

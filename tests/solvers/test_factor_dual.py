@@ -151,7 +151,7 @@ def searched(monkeypatch, lift, few):
 
     monkeypatch.setattr(violated_cuts, "odd_sets", odd_sets)
     monkeypatch.setattr(violated_cuts, "spread", spread)
-    return factor_cuts.CutSearch(lift.m, lift.m), asked
+    return factor_cuts.CutSearch(lift.m, lift.m, 80), asked
 
 
 def test_searches_try_harder_where_little_is_found(monkeypatch):
@@ -335,10 +335,21 @@ def test_no_search_for_cuts_begins_that_would_outlast_the_limit(cost, searched, 
     assert result.verify()
 
 
-def test_a_limit_leaves_time_for_the_proof(monkeypatch):
+@pytest.mark.parametrize("limit", [None, 1e3])
+@pytest.mark.parametrize("waits", [1e-9, 1e9])
+def test_no_cuts_are_sought_that_could_not_be_priced(waits, limit, ticking, monkeypatch):
+    monkeypatch.setattr(factor_dual, "PRICED", waits)
+    ticking(1e-4)
     f = LeastSquares(WIDE, 2, lam=1e-3).relax("sdp+cuts")
+    result = mm.solve(f, FactorDual(), seed=0, time_limit=limit, max_iter=40)
+    searches = np.count_nonzero(result.history["added"])
+    assert searches > 1 if limit is None or waits < 1.0 else searches == 1
+
+
+def test_a_limit_leaves_time_for_the_proof(monkeypatch):
     for seconds, steps in ((2e5, 0), (1.0, 3)):
         monkeypatch.setattr(relaxation, "TRIANGLES", seconds / 60**3)
+        f = LeastSquares(WIDE, 2, lam=1e-3).relax("sdp+cuts")
         result = mm.solve(f, FactorDual(), seed=0, time_limit=1e5, max_iter=3)
         assert len(result.history) == steps
         assert (result.status is Status.TIME_LIMIT) is (steps == 0)
