@@ -28,9 +28,9 @@ from mmcopt.errors import InfeasibleError
 from mmcopt.modeling.result import Certificate, Status
 from mmcopt.solvers.memetic import Memetic
 from mmcopt.solvers.tree_nodes import NEARBY, WORTH, TreeNodes, nodes_of
-from mmcopt.solving import Progress, Proved, Run, Solver, out_of_time, run
+from mmcopt.solving import Progress, Proved, Run, Solver, run
 from mmcopt.solving.label_search import start_labels
-from mmcopt.solving.runs import seconds_left
+from mmcopt.solving.runs import ends_late, seconds_left
 from mmcopt.solving.shared_work import side_by_side
 from mmcopt.solving.states import within
 from mmcopt.types import Ints
@@ -231,8 +231,8 @@ class BranchAndBound(Solver):
 
     gap: float = hyper(1e-5, real(0), "relative gap below which a node is closed")
     enumerate: int = hyper(64, integer(1, 20_000), "labelings up to which a node is enumerated")
-    root_rounds: int = hyper(60, integer(1), "driver steps that may be spent on the root")
-    node_rounds: int = hyper(6, integer(1), "driver steps that may be spent on another node")
+    root_rounds: int = hyper(60, integer(1), "steps of a solver that may be spent on the root")
+    node_rounds: int = hyper(6, integer(1), "the same on another node")
     batch: int = hyper(8, integer(1), "open nodes that are taken at a time")
 
     def refuses(self, f: Any) -> str | None:
@@ -428,7 +428,7 @@ class BranchAndBound(Solver):
 
     def _improve(self, lq: LabelProblem, state: _Tree, at: _Active,
                  rng: np.random.Generator) -> None:
-        if seconds_left() < (LABELS + PROOF) * lq.n**3:
+        if ends_late((LABELS + PROOF) * lq.n**3):
             return
         try:
             c = at.kind.labels(at.small, at.lift, at.X, rng)
@@ -452,7 +452,7 @@ class BranchAndBound(Solver):
 
 def _late(lq: LabelProblem) -> bool:
     """Whether there is no time for more than the proofs of what is known."""
-    return out_of_time() or seconds_left() <= 2 * PROOF * lq.n**3
+    return ends_late(2 * PROOF * lq.n**3)
 
 
 def _finished(shared: Any, task: Any) -> _Done:

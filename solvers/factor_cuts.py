@@ -8,7 +8,7 @@ import numpy as np
 
 from mmcopt.bounds import violated_cuts
 from mmcopt.bounds.label_lift import Cuts, Lift
-from mmcopt.solving.runs import seconds_left
+from mmcopt.solving.runs import ends_late, seconds_left
 from mmcopt.types import Floats
 
 SEARCH = 4.5e-10  # seconds for all triangles, times the cube of the number of nodes, about
@@ -56,7 +56,7 @@ class CutSearch:
     @staticmethod
     def time_for_triangles(lift: Lift) -> bool:
         """Whether a search that has no parts would end before the deadline."""
-        return seconds_left() > SEARCH * lift.m**3
+        return not ends_late(SEARCH * lift.m**3)
 
     def _triangles(self, lift: Lift, X: Floats) -> Cuts:
         found = violated_cuts.spread(lift, X, self.triangles, self.least * lift.top)

@@ -42,7 +42,8 @@ def _loosened(lq: LabelQuadratic) -> LabelQuadratic | None:
         return None
     low, high = (lq.low, lq.high) if _named(lq) else \
         (np.full(lq.k, lq.low.min()), np.full(lq.k, lq.high.max()))
-    return replace(lq, low=np.maximum(low - slack, np.minimum(low, 1)), high=high + slack)
+    return replace(lq, const=lq.constant, low=np.maximum(low - slack, np.minimum(low, 1)),
+                   high=high + slack)
 
 
 def _named(lq: LabelQuadratic) -> bool:

@@ -84,7 +84,6 @@ class _Task:
     value: float | None = None  # of c, where it is known
     state: Any = None  # of the search under way
     board: Any = None  # what the last search on this level left
-    loose: bool = False  # whether all but the last search work on loosened sizes
 
 
 @dataclass
@@ -97,7 +96,7 @@ class _Pool:
     given: bool  # whether the caller gave them
     members: list[Ints] = field(default_factory=list)
     values: list[float] = field(default_factory=list)
-    loose: bool = False  # whether the labels in the making may have loosened sizes
+    loose: bool = False  # whether all searches of the task but the last work on loosened sizes
     new: bool = False  # whether the last member has no child yet
     made: int = 0  # members made, those that were made twice included
     lowest: dict[str, float] = field(default_factory=dict)  # value of the members of each kind
@@ -226,8 +225,6 @@ class Memetic(LabelSearch):
             state.loose = self._loosens(lq, state)
             make = self._member if self._grows(lq, state) else self._child
             state.task = make(lq, state, rng)
-            if state.task is not None:
-                state.task.loose = state.loose
         for _ in range(max(1, WORK // (lq.n * lq.n * lq.k))):
             if state.task is None or self._advance(lq, state, state.task, rng):
                 break
@@ -237,7 +234,7 @@ class Memetic(LabelSearch):
     def _loosens(lq: Any, state: _Pool) -> bool:
         """Whether the next labels are made on loosened sizes: every other ones of tight sizes."""
         return isinstance(lq, LabelQuadratic) and not on_factor(lq) and not on_graph(lq) \
-            and (state.made + state.idle) % 2 == 0 and loosened(lq) is not lq
+            and (state.made + sum(state.tried.values())) % 2 == 0 and loosened(lq) is not lq
 
     def _grows(self, lq: Any, state: _Pool) -> bool:
         """Whether a member is due: where that takes long each is followed by children at once."""
@@ -290,7 +287,7 @@ class Memetic(LabelSearch):
         if isinstance(lq, LabelRatio) or on_factor(lq):
             self._seen(lq, state, state.best)  # the value in all digits
             return self._progress(lq, state)
-        if state.task is not None and state.task.loose and not state.members:
+        if state.task is not None and state.loose and not state.members:
             under_way = state.task if state.task.state is None else state.task.state
             self._seen(lq, state, tightened(lq, under_way.c, np.random.default_rng(0)))
         # The best label met is a local optimum of moves; it is made one of swaps as well.
@@ -481,9 +478,9 @@ class Memetic(LabelSearch):
             task.board = task.value = None
         t, search = task.stages[0]
         level = lq.smooth(t) if t > 1.0 else lq
-        if task.loose and len(task.stages) > 1:
+        if state.loose and len(task.stages) > 1:
             level = loosened(level)
-        elif task.loose and task.state is None:
+        elif state.loose and task.state is None:
             task.c, task.board, task.value = tightened(lq, task.c, rng), None, None
         if task.state is None:
             start = task.board or _board(level, task.c, task.value, rng)

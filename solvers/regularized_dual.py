@@ -16,8 +16,8 @@ from mmcopt.capabilities import Capability
 from mmcopt.checks import flag, hyper, integer, optional, real
 from mmcopt.linalg import largest_eigenvalue
 from mmcopt.modeling.result import Status
-from mmcopt.solving import Progress, Proved, Solver, out_of_time
-from mmcopt.solving.runs import seconds_left
+from mmcopt.solving import Progress, Proved, Solver
+from mmcopt.solving.runs import ends_late
 from mmcopt.types import Floats
 
 LEAST_VIOLATION = 2e-3  # violations below this part of the diagonal are not cut off
@@ -232,6 +232,8 @@ class RegularizedDual(Solver):
         if state.anchor is None:
             if not self._late(lift, LOOK):
                 self._book(lift, state)
+            elif state.off == math.inf:
+                state.nearest = state.X
         else:
             self._price(state)
             state.anchor = state.nearest = state.X
@@ -365,7 +367,7 @@ class RegularizedDual(Solver):
     @staticmethod
     def _late(lift: Lift, rate: float) -> bool:
         """Whether what has no parts would end after the deadline."""
-        return out_of_time() or seconds_left() < rate * lift.m**3
+        return ends_late(rate * lift.m**3)
 
     def _reached(self, lift: Lift, state: _Dual) -> bool:
         return self.target is not None and lift.base - lift.scale * state.upper >= self.target

@@ -13,8 +13,8 @@ from mmcopt.capabilities import Capability
 from mmcopt.checks import hyper, integer, optional, real, require_memory
 from mmcopt.linalg import FEW, leading_pairs
 from mmcopt.modeling.result import Status
-from mmcopt.solving import Progress, Proved, Solver, out_of_time
-from mmcopt.solving.runs import seconds_left
+from mmcopt.solving import Progress, Proved, Solver
+from mmcopt.solving.runs import ends_late
 from mmcopt.types import Floats, Ints
 
 SINGLE = 800  # nodes from which eigenvectors are computed in float32; the bound never is
@@ -160,7 +160,7 @@ class Splitting(Solver):
     @staticmethod
     def _late(lift: RatioLift, rate: float) -> bool:
         """Whether what has no parts would end after the deadline."""
-        return out_of_time() or seconds_left() < rate * lift.n**3
+        return ends_late(rate * lift.n**3)
 
     def _iterate(self, lift: RatioLift, state: _Split, scaled: Floats, s: Floats) -> None:
         """Both projections, and the multiplier of their difference."""

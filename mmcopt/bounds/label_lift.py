@@ -33,6 +33,7 @@ Duals = dict[str, Any]
 DUALS = ("u", "t", "up", "down", "pairs", "g", "N", "triangles", "cliques", "odd")  # by name
 NO_CUTS = np.empty((0, 4), dtype=np.int64)
 NO_SETS = np.empty((0, 5), dtype=np.int64)
+LARGEST_ODD = 99  # nodes of an odd set: it has half as many entries as their square
 # Signs of the three entries (ij, ik, jl) of a triangle cut of each type.
 SIGNS = np.array([[-1, -1, -1], [1, 1, -1], [1, -1, 1], [-1, 1, 1]], dtype=np.float64)
 
@@ -88,6 +89,22 @@ class Cuts:
         for new, kept in zip(cuts.parted(out), self.parted(values), strict=True):
             new[:len(kept)] = kept
         return out
+
+
+def narrowed(odd: Ints) -> Ints:
+    """Rows of odd sets with zeros behind, if any, and no more columns than the longest needs."""
+    if odd.ndim != 2:
+        raise ValueError("the cuts of odd sets must have a row each")
+    if not odd.size:
+        return NO_SETS
+    sizes = np.count_nonzero(odd, axis=1)
+    width = int(sizes.max())
+    if width > LARGEST_ODD:
+        raise ValueError(f"odd sets have {LARGEST_ODD} nodes at the most, got {width}")
+    if width == 0 or (sizes == odd.shape[1]).all():
+        return odd
+    order = np.argsort(odd == 0, axis=1, kind="stable")[:, :width]
+    return np.ascontiguousarray(np.take_along_axis(odd, order, axis=1))
 
 
 def filled(odd: Ints, width: int) -> Ints:
@@ -310,9 +327,7 @@ class Lift(Capability):
 
         triangles = np.asarray(duals.get("triangles", NO_CUTS), dtype=np.int64).reshape(-1, 4)
         cliques = np.asarray(duals.get("cliques", np.empty((0, 0))), dtype=np.int64)
-        odd = np.asarray(duals.get("odd", NO_SETS), dtype=np.int64)
-        if odd.ndim != 2:
-            raise ValueError("the cuts of odd sets must have a row each")
+        odd = narrowed(np.asarray(duals.get("odd", NO_SETS), dtype=np.int64))
         cuts = Cuts(triangles, cliques.reshape(-1, self.k + 1) if cliques.size else cliques, odd)
         r, m = self.rows.size, self.m
         out = {"u": array("u", (m,)), "t": float(array("t", ())),

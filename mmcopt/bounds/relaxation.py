@@ -37,7 +37,8 @@ from mmcopt.tables import human, spoken
 from mmcopt.tolerances import SAME
 from mmcopt.types import Floats, Ints
 
-# Seconds, times the cube of n, for a proof and labels, and for a look at all triangles.
+# Seconds, times the cube of the number of nodes, for a proof and labels, and for a look at all
+# triangles.
 JUDGING, TRIANGLES = 1.6e-10, 2e-10
 
 
@@ -143,8 +144,10 @@ class Relaxation(Formulation):
     @property
     def judging(self) -> float:
         """Seconds that proving a bound, judging a matrix and its labels take, about."""
+        if not issubclass(self.of, LabelProblem):
+            return 0.0
         rate = JUDGING + (TRIANGLES if self.cuts else 0.0)
-        return rate * float(self.n) ** 3 if issubclass(self.of, LabelProblem) else 0.0
+        return rate * float(self.problem.offer(LabelProblem).n) ** 3
 
     @property
     def program(self) -> Any:

@@ -37,6 +37,8 @@ from mmcopt.solving.starts import not_again
 from mmcopt.tolerances import CERTIFIED_GAP
 from mmcopt.types import Path, Seed
 
+MEASURED = 0.05  # seconds of CPU that say how busy the machine is: of less a pause makes much
+
 Start: TypeAlias = Result | Proved | ArrayLike | str | None  # a result, labels, a point, or a name
 
 
@@ -70,8 +72,8 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
         Steps of each restart.
     time_limit : float
         Seconds in all, preparation, restarts and the bound included, but not what is compiled,
-        once for all. Solvers that are ``anytime`` spend all of it. A bound that would take more
-        than a third of it is left to `certify`.
+        once for all. Solvers that are ``anytime`` spend all of it. Of a search, a bound that would
+        take more than a third of it is left to `certify`; what a relaxation has come to is proved.
     budget : float
         Seconds of search, in place of ``time_limit``: the solver is restarted until they are spent
         or its answer is proved, and the best counts. Preparation and the bound come on top, so
@@ -128,7 +130,8 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
         attach, reserve = _Bound(bound, bound), 0.0
         if bound and time_limit is not None:
             wall = prepared - origin + STATE.seconds - compiled
-            busy = wall / max(1e-3, time.process_time() - spent)
+            own = time.process_time() - spent
+            busy = wall / own if own > MEASURED else 1.0
             attach, reserve = _reserved(problem, time_limit, busy)
         if budget is not None:
             deadline = prepared - before + budget
@@ -193,9 +196,11 @@ def _reserved(problem: Any, time_limit: float, busy: float) -> tuple[_Bound, flo
     ``busy`` is the wall time of a CPU second: there may be other work on the machine. What a
     relaxation has come to is proved in any case.
     """
-    reserve = bound_seconds(problem) * max(1.0, busy)
-    due = problem.offer(Bounded) is not None
-    attach = _Bound(True, due or 3 * reserve <= time_limit)
+    alone = bound_seconds(problem)
+    reserve = alone * max(1.0, busy)
+    if problem.offer(Bounded) is not None:
+        return _Bound(True, True), min(reserve, max(alone, time_limit / 3))
+    attach = _Bound(True, 3 * reserve <= time_limit)
     return attach, reserve if attach.eigenvalue else 0.0
 
 

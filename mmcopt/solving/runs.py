@@ -78,6 +78,11 @@ def seconds_left() -> float:
     return math.inf if budget is None else budget.deadline - clock()
 
 
+def ends_late(seconds: float) -> bool:
+    """Whether work without parts, which takes so many seconds, would end after the deadline."""
+    return out_of_time() or seconds_left() < seconds
+
+
 @contextmanager
 def under(budget: Budget) -> Iterator[None]:
     """Work in this thread within a budget."""

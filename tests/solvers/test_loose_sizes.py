@@ -88,7 +88,8 @@ def test_labels_in_the_making_are_not_lost():
     """The first member is made on looser sizes: stopped there, it is tightened."""
     f, solver, rng = problem(), Memetic(), np.random.default_rng(0)
     good, state = mm.solve(f, seed=0, max_iter=6), solver.begin(f, None, rng).state
-    state.task = _Task(good.labels, [(1.0, Shaking()), (1.0, Shaking())], loose=True)
+    state.task = _Task(good.labels, [(1.0, Shaking()), (1.0, Shaking())])
+    state.loose = True
     assert state.value > good.objective and not state.members
     end = solver.finish(f, state)
     assert end.value <= good.objective * (1 + 1e-12)

@@ -13,7 +13,7 @@ from mmcopt.bounds.label_lift import Cuts, filled
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.formulations import QUBO, MaxCut
 from mmcopt.modeling.result import Status
-from mmcopt.solvers import BranchAndBound, RegularizedDual
+from mmcopt.solvers import BranchAndBound, FactorDual, RegularizedDual
 from mmcopt.solving import run
 
 pytestmark = pytest.mark.as_given  # whole numbers stay whole
@@ -158,6 +158,20 @@ def test_searches_begin_with_known_sets_too():
     assert (entries.of(X) - entries.right > 0.1).all()
 
 
+def test_zeros_anywhere_are_moved_behind_and_solvers_go_on_from_such_sets():
+    lift, rng = lift_of(drawn(0, 8)), np.random.default_rng(3)
+    odd = np.zeros((2, 2000), dtype=np.int64)
+    odd[0, [5, 80, 300, 1000, 1999]] = [1, -2, 3, 4, -5]
+    odd[1, [1, 2, 700, 800, 801, 802, 803]] = np.arange(1, 8)
+    duals = {"u": np.full(8, 9.0), "g": np.array([0.3, 0.2]), "odd": odd}
+    _, cuts = lift.clean(duals)
+    np.testing.assert_array_equal(cuts.odd, [[1, -2, 3, 4, -5, 0, 0], np.arange(1, 8)])
+    near = {**duals, "odd": cuts.odd}
+    assert lift.lower(duals) == lift.lower(near) > -np.inf
+    ours = FactorDual(odd_per_node=2.0, every=1)
+    assert run(ours, lift, duals, rng, max_iter=12).lower_bound >= lift.lower(duals) - 1e-9
+
+
 def test_what_is_no_odd_set_is_refused():
     lift = lift_of(drawn(1, 7))
     for odd in (np.full((1, 4), 2), np.zeros((1, 5), int), np.full((1, 5), 9),
@@ -165,6 +179,8 @@ def test_what_is_no_odd_set_is_refused():
                 np.full((1, 5), np.iinfo(np.int64).min)):
         with pytest.raises(ValueError, match="odd set is malformed"):
             lift.lower({"g": np.ones(1), "odd": odd})
+    with pytest.raises(ValueError, match="99 nodes at the most, got 101"):
+        lift.lower({"g": np.ones(1), "odd": np.ones((1, 101), int)})
     with pytest.raises(ValueError, match="must have a row each"):
         lift.lower({"g": np.ones(1), "odd": np.ones(5, int)})
     many = lift_of(LabelQuadratic(np.eye(6), k=3))

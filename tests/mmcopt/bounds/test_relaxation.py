@@ -363,3 +363,10 @@ def test_time_limits_leave_room_for_judging_the_last_point(kind, solver, monkeyp
     assert soon.status is Status.TIME_LIMIT and len(soon.history) == 0 and soon.verify()
     assert len(late.history) == 3
     assert LeastSquares(X).relax("eig").offer(Bounded).seconds == 0.0  # it is in closed form
+
+
+def test_samples_of_one_node_take_no_time_of_their_own():
+    ties = [(0, i) for i in range(1, TWO.n // 2)]
+    f = TWO.replace(sizes=None, must_link=ties)
+    few, all_ = (g.relax("sdp+cuts").judging for g in (f, TWO.replace(sizes=None)))
+    assert few == pytest.approx(all_ * ((TWO.n - len(ties)) / TWO.n) ** 3)
