@@ -33,7 +33,7 @@ LONGEST = 8  # steps between two searches for cuts, at the most
 
 @dataclass
 class _Factor:
-    """The factor and the prices of the Lagrangian; the best duals; violations worth a cut."""
+    """The factor and the prices of the Lagrangian; the best duals; the search for cuts."""
 
     lagrangian: FactorLagrangian
     V: Floats

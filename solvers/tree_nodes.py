@@ -24,7 +24,7 @@ from mmcopt.types import Floats, Ints
 
 LITTLE = 0.1  # of what a bound misses: too little to go on for
 PATIENT = 3  # times over which projections are judged
-JUDGED = 4e-3  # share of the first alpha from which the root may be judged
+JUDGED = 4e-3  # share of the first alpha from which nodes without duals may be judged
 LATER = 0.02  # factor of the first alpha at nodes that begin at duals,
 LAST, FAR = 4e-3, 0.05  # and at those of a factor, that are near or far
 AGAIN = 6  # times over which these are judged

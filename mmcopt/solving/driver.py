@@ -130,9 +130,7 @@ def solve(problem: Formulation, solver: Solver | str | None = None, *, init: Sta
         attach, reserve = _Bound(bound, bound), 0.0
         if bound and time_limit is not None:
             wall = prepared - origin + STATE.seconds - compiled
-            own = time.process_time() - spent
-            busy = wall / own if own > MEASURED else 1.0
-            attach, reserve = _reserved(problem, time_limit, busy)
+            attach, reserve = _reserved(problem, time_limit, wall, time.process_time() - spent)
         if budget is not None:
             deadline = prepared - before + budget
         limits = Budget(math.inf if max_iter is None else max_iter, deadline - reserve)
@@ -190,14 +188,14 @@ class _Bound:
     eigenvalue: bool
 
 
-def _reserved(problem: Any, time_limit: float, busy: float) -> tuple[_Bound, float]:
+def _reserved(problem: Any, time_limit: float, wall: float, own: float) -> tuple[_Bound, float]:
     """The bound that a time limit leaves room for, and the seconds to be kept for it.
 
-    ``busy`` is the wall time of a CPU second: there may be other work on the machine. What a
-    relaxation has come to is proved in any case.
+    So far ``wall`` seconds have gone by for ``own`` ones of CPU: there may be other work on the
+    machine. What a relaxation has come to is proved in any case.
     """
     alone = bound_seconds(problem)
-    reserve = alone * max(1.0, busy)
+    reserve = alone * max(1.0, wall / own if own > MEASURED else 1.0)
     if problem.offer(Bounded) is not None:
         return _Bound(True, True), min(reserve, max(alone, time_limit / 3))
     attach = _Bound(True, 3 * reserve <= time_limit)

@@ -459,7 +459,7 @@ class _Cluster(Team):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # of a large graph
                 self.shared = self.client.submit(_carried, self.blob, pure=False)
-        except Exception as e:  # as above
+        except Exception as e:  # whatever Dask meets on the way to its scheduler
             raise LostError(f"the cluster took no data ({_words(e)}).") from e
 
     def _submit(self, work: Work, tried: _Try) -> Any:

@@ -1,12 +1,12 @@
 """Condensing: counts, means and evenness of cells, and a million points through them."""
 
-import pathlib
 import subprocess
 import sys
 import tracemalloc
 
 import numpy as np
 import pytest
+from memory import measured
 
 import mmcopt as mm
 from mmcopt.condensing import micro_cells
@@ -164,7 +164,7 @@ print(mm.metrics.adjusted_rand_index(y, labels), int(status["VmHWM"].split()[0])
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not pathlib.Path("/proc/self/status").exists(), reason="needs /proc")
+@measured
 def test_a_million_points_of_two_moons_are_clustered_in_a_gibibyte():
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True,
                           check=True)

@@ -124,11 +124,14 @@ def test_no_search_of_ours_is_better_at_any_size(large, monkeypatch):
 def test_long_members_are_made_in_parts(monkeypatch):
     """Whatever a driver step is cut to, the labels are the same."""
     f = LeastSquares(X, 4, kernel=mm.kernels.Gaussian(width=0.1), lam=0.01)
+    calls, advance = [], Memetic._advance
+    monkeypatch.setattr(Memetic, "_advance", lambda *args: calls.append(0) or advance(*args))
     whole = mm.solve(f, Memetic(patience=2), seed=0)
+    inner = len(calls)
     monkeypatch.setattr("mmcopt.solvers.memetic.WORK", 1)
     parts = mm.solve(f, Memetic(patience=2), seed=0)
     assert np.array_equal(whole.labels, parts.labels)
-    assert len(parts.history) > 4 * len(whole.history)
+    assert len(parts.history) == inner == len(calls) - inner > len(whole.history)
     cut = mm.solve(f, Memetic(), seed=0, max_iter=2)  # within the first member
     assert cut.history["members"].max() == 0 and cut.violation == 0 and cut.verify()
     assert cut.objective < cut.history["objective"][0] + 1e-9
