@@ -22,7 +22,7 @@ from mmcopt.solving.factor_search import (
     on_factor,
     working_factor,
 )
-from mmcopt.solving.graph_search import entries, row_squares, searched
+from mmcopt.solving.graph_search import entries, on_graph, row_squares, searched
 from mmcopt.solving.label_search import Board, new_board, random_state
 from mmcopt.solving.runs import out_of_time
 
@@ -138,7 +138,10 @@ def _pilot(lq: LabelQuadratic) -> tuple[float, float]:
         return 3 * spread, spread
     cold = float(temperatures[np.argmax(gained >= 0.985 * gained.max())])
     steep = float(temperatures[np.argmax(steps >= 0.5 * steps.max())])
-    return max(3 * cold, 1.1 * steep), cold
+    hot = max(3 * cold, 1.1 * steep)
+    if on_graph(lq) and lq.k == 2 and lq.any_sizes:  # no sizes to get round: colder is better
+        return max(3 * cold, hot / 8), cold / 2
+    return hot, cold
 
 
 def _on_entries(lq: LabelQuadratic, sweeps: int,

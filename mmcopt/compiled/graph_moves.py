@@ -17,6 +17,7 @@ from mmcopt.compiled.loops import INNER, compiled
 F = Any  # float32 or float64 array
 N = Any  # int64 array
 BIG = 1e30  # stands for infinity
+NEVER = 25.0  # losses, in temperatures, beyond which no move is made
 TRIES = 64  # moves that sizes forbid, one after another, until a step of tabu search is given up
 loop = compiled()
 inner = compiled(**INNER)
@@ -148,6 +149,49 @@ def tabu(
     return best
 
 
+@inner
+def _free_sides(c: N, sizes: N, rules: Bounds) -> bool:
+    """Whether there are two clusters, of any sizes."""
+    return sizes.size == 2 and rules.low.max() <= 0 and rules.high.min() >= c.size
+
+
+@inner
+def _flip(A: Adjacency, c: N, gain: F, j: int) -> float:
+    """Node j changes sides; the change of A. The gains of such changes, halved, follow."""
+    a, change = c[j], 2.0 * gain[j]
+    for p in range(A.ptr[j], A.ptr[j + 1]):
+        i, twice = A.neighbours[p], 2.0 * np.float64(A.values[p])
+        gain[i] += twice if c[i] == a else -twice
+    gain[j] = -0.5 * change
+    c[j] = 1 - a
+    return change
+
+
+@inner
+def _anneal_sides(
+    A: Adjacency, c: N, G: F, sizes: N, rules: Bounds, temperatures: F, rng: Any
+) -> float:
+    """The same by Metropolis' rule, for two clusters of any sizes, in a small part of the time."""
+    total, gain = 0.0, np.empty(c.size, np.float64)
+    for j in range(c.size):
+        gain[j] = np.float64(G[1 - c[j], j]) - np.float64(G[c[j], j]) + np.float64(A.diagonal[j])
+    for T in temperatures:
+        scale = -2.0 / T
+        for j in range(c.size):
+            loss = scale * gain[j]
+            if loss > NEVER or rules.fixed[j] >= 0:
+                continue
+            if loss > 0.0:
+                u = uniform(rng)  # exp is dear: the start of its series says no to most
+                if u * (1.0 + loss * (1.0 + loss * (0.5 + loss / 6.0))) > 1.0 or u > np.exp(-loss):
+                    continue
+            total += _flip(A, c, gain, j)
+    G[:] = caches(A, c, 2)
+    sizes[1] = c.sum()
+    sizes[0] = c.size - sizes[1]
+    return total
+
+
 @loop
 def anneal(
     A: Adjacency, c: N, G: F, sizes: N, rules: Bounds, temperatures: F, rng: Any
@@ -156,6 +200,8 @@ def anneal(
 
     A node draws its cluster among the feasible ones; where some are not, it proposes a swap.
     """
+    if _free_sides(c, sizes, rules):
+        return _anneal_sides(A, c, G, sizes, rules, temperatures, rng)
     total, u = 0.0, np.empty(sizes.size, np.float64)
     for T in temperatures:
         for j in range(c.size):
