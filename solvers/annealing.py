@@ -22,7 +22,12 @@ from mmcopt.solving.factor_search import (
     on_factor,
     working_factor,
 )
-from mmcopt.solving.graph_search import entries, on_graph, row_squares, searched
+from mmcopt.solving.graph_search import (
+    entries,
+    row_squares,
+    searched,
+    two_free_sides,
+)
 from mmcopt.solving.label_search import Board, new_board, random_state
 from mmcopt.solving.runs import out_of_time
 
@@ -139,7 +144,7 @@ def _pilot(lq: LabelQuadratic) -> tuple[float, float]:
     cold = float(temperatures[np.argmax(gained >= 0.985 * gained.max())])
     steep = float(temperatures[np.argmax(steps >= 0.5 * steps.max())])
     hot = max(3 * cold, 1.1 * steep)
-    if on_graph(lq) and lq.k == 2 and lq.any_sizes:  # no sizes to get round: colder is better
+    if two_free_sides(lq):  # no sizes to get round: colder is better
         return max(3 * cold, hot / 8), cold / 2
     return hot, cold
 

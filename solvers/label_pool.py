@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import cast
 
 import numpy as np
@@ -10,12 +11,16 @@ import numpy as np
 from mmcopt.capabilities import LabelQuadratic
 from mmcopt.capabilities.matrices import Sparse
 from mmcopt.errors import InfeasibleError
+from mmcopt.solvers.annealing import pilot_temperatures
 from mmcopt.solvers.ratio_pool import intersections
 from mmcopt.solvers.tabu import Tabu
 from mmcopt.solving import run
+from mmcopt.solving.graph_search import by_lists, two_free_sides
+from mmcopt.solving.label_search import random_state
 from mmcopt.types import Ints
 
 STARTS = 3  # random starts of the search over blocks, besides the better parent
+SWEEPS = 200  # over blocks that are annealed
 BLOCKS = 1000  # blocks that a child's parents have at the most
 
 
@@ -65,8 +70,8 @@ def turned(lq: LabelQuadratic, first: Ints, groups: Ints) -> LabelQuadratic:
     fixed = np.full(m, -1)
     fixed[groups[lq.fixed >= 0]] = 0  # all parents have them where they belong
     const = lq.constant - lq.scale * (lq.matrix.total() - W.total()) / 2
-    weights = np.bincount(groups, weights=lq.weights, minlength=m).astype(np.int64)
-    return dataclasses.replace(lq, W=W, const=const, weights=weights, fixed=fixed, groups=None,
+    ones = np.ones(m, np.int64)  # what weights would count for is sizes, which are free
+    return dataclasses.replace(lq, W=W, const=const, weights=ones, fixed=fixed, groups=None,
                                spread=None, trivial=None, single=lq.dtype == np.float32)
 
 
@@ -83,6 +88,29 @@ def _changed(lq: LabelQuadratic, parents: list[Ints],
         groups = matrix.connected(intersections([c ^ first for c in parents[:count]], 2))
         if 1 < groups.max() < BLOCKS:
             small = turned(lq, first, groups)
-            changes, value = _searched(small, np.zeros(small.n, np.int64), rng)
+            none = np.zeros(small.n, np.int64)
+            changes, value = _annealed(lq, small, none, rng) if two_free_sides(lq) \
+                else _searched(small, none, rng)
             return changes[groups] ^ first, value
     return None
+
+
+def _annealed(lq: LabelQuadratic, small: LabelQuadratic, start: Ints,
+              rng: np.random.Generator) -> tuple[Ints, float]:
+    """The best labels of the points where blocks of a graph are annealed, or only descend.
+
+    On lists of neighbours that is far quicker than `Tabu`; temperatures are those of the graph.
+    """
+    loops, lists, bounds = by_lists(small)
+    temperatures = np.geomspace(*pilot_temperatures(lq), SWEEPS)
+    best, value = start, math.inf
+    for anneals in range(STARTS):
+        c, G, sizes = start.copy(), loops.caches(lists, start, 2), np.array([small.n, 0])
+        if anneals:
+            loops.anneal(lists, c, G, sizes, bounds, temperatures, random_state(rng))
+        while loops.sweep(lists, c, G, sizes, bounds) > 0.0:
+            pass
+        found = small.value(c)
+        if found < value:
+            best, value = c, found
+    return best, value

@@ -25,10 +25,17 @@ def on_graph(lq: LabelQuadratic) -> bool:
 
 def searched(lq: LabelQuadratic) -> tuple[ModuleType, Any, Any]:
     """The loops for a problem, and W and the rules as they take them."""
-    from mmcopt.compiled import graph_moves, label_moves
+    from mmcopt.compiled import label_moves
 
     if not on_graph(lq):
         return label_moves, lq.matrix.dense(lq.dtype), lq.rules()
+    return by_lists(lq)
+
+
+def by_lists(lq: LabelQuadratic) -> tuple[ModuleType, Any, Any]:
+    """The same for a sparse W of nodes of one weight, however small and dense it is."""
+    from mmcopt.compiled import graph_moves
+
     if "lists" not in lq._memo:
         ptr, neighbours, values = cast(Sparse, lq.matrix).lists(lq.dtype)
         diagonal = lq.matrix.diagonal().astype(lq.dtype)
@@ -36,6 +43,11 @@ def searched(lq: LabelQuadratic) -> tuple[ModuleType, Any, Any]:
                              graph_moves.Bounds(lq.low, lq.high, lq.fixed))
     lists, bounds = lq._memo["lists"]
     return graph_moves, lists, bounds
+
+
+def two_free_sides(lq: LabelQuadratic) -> bool:
+    """Whether nodes of a graph searched by its lists may change sides freely, but given ones."""
+    return on_graph(lq) and lq.k == 2 and lq.any_sizes
 
 
 def entries(lq: LabelQuadratic) -> int:
