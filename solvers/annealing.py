@@ -48,7 +48,8 @@ class Annealing(FactorSearch):
     of moves and swaps. A driver step is 50 sweeps of O(n k) plus O(n) a change, or fewer on large
     problems. When W is held as a large factor of rank r, a sweep costs O(n k r), a driver step is a
     part of one, W is never made dense, and the end is the last state. On the lists of a large
-    sparse W a change costs the degree of the sample, and the end is an optimum of moves.
+    sparse W a change costs the degree of the sample, and the end is an optimum of moves; where two
+    clusters may have any sizes, labels change by Metropolis' rule, and temperatures are lower.
 
     Examples
     --------

@@ -14,7 +14,7 @@ from mmcopt.checks import hyper, integer, optional, real
 from mmcopt.metrics import adjusted_rand_index
 from mmcopt.modeling.result import Certificate, Status
 from mmcopt.solvers import label_pool, ratio_pool
-from mmcopt.solvers.annealing import Annealing
+from mmcopt.solvers.annealing import Annealing, pilot_temperatures
 from mmcopt.solvers.continuation import Continuation
 from mmcopt.solvers.hartigan import Hartigan
 from mmcopt.solvers.loose_sizes import loosened, tightened
@@ -23,7 +23,7 @@ from mmcopt.solvers.stochastic_descent import StochasticDescent
 from mmcopt.solvers.tabu import Tabu
 from mmcopt.solving import Progress, Run, Solver
 from mmcopt.solving.factor_search import factor_board, on_factor, warm_on_factor
-from mmcopt.solving.graph_search import on_graph
+from mmcopt.solving.graph_search import on_graph, two_free_sides
 from mmcopt.solving.label_search import (
     ONE_LABELING,
     Board,
@@ -146,7 +146,9 @@ class Memetic(LabelSearch):
     children fail. A path costs some Cholesky factorisations, so there the first one waits likewise,
     and above ``large`` samples, and where the time left is too short, there are none. When W is
     held as a factor of more than 5,000 rows, members are annealed and polished on the factor. On
-    the lists of a large sparse W, which is never made dense, members are annealed or walked.
+    the lists of a large sparse W, which is never made dense, members are annealed or walked. Where
+    its two clusters may have any sizes, blocks are connected and annealed as well, and so is a
+    child, from a middle temperature, before it is polished; later members replace the worst.
     Problems of at most 16,384 labelings are enumerated, which proves the answer.
 
     Where sizes are tight, every other member and child is made on looser ones, up to its last
@@ -252,8 +254,9 @@ class Memetic(LabelSearch):
 
         The basin of a few members is soon searched, and another may be better.
         """
-        return (lq.n > QUICK or self._by_paths(lq)) and isinstance(lq, LabelQuadratic) \
-            and not on_factor(lq) and not on_graph(lq)
+        if not isinstance(lq, LabelQuadratic) or on_factor(lq):
+            return False
+        return two_free_sides(lq) if on_graph(lq) else lq.n > QUICK or self._by_paths(lq)
 
     def _owes(self, lq: Any, state: _Pool) -> bool:
         """Whether an annealed member is still to come, however dear: it is the last resort."""
@@ -325,7 +328,7 @@ class Memetic(LabelSearch):
         if kind == "annealed":
             grows = "path" in state.lowest or on_graph(lq)
             sweeps = self.sweeps * 2 ** min(state.anneals, LONGER) if grows else self.sweeps
-            sweeps *= MANY if on_graph(lq) and lq.n > QUICK else 1
+            sweeps *= MANY if two_free_sides(lq) or (on_graph(lq) and lq.n > QUICK) else 1
             state.anneals += 1
             return _Task(c, [(1.0, Annealing(sweeps=sweeps)), polish], kind=kind, board=board)
         first = self._walk(lq, state, rng) if kind == "walked" else self._shake(lq, state, rng)
@@ -444,6 +447,10 @@ class Memetic(LabelSearch):
             path.append(1.0)
         stages: list[Stage] = [*((t, _polish(lq, 0.5, rng)) for t in path),
                                (1.0, _polish(lq, self._length(lq, state), rng))]
+        if two_free_sides(lq):
+            hot, cold = pilot_temperatures(lq)
+            warm = Annealing(sweeps=self.sweeps, hot=math.sqrt(hot * cold), cold=cold)
+            stages.insert(0, (1.0, warm))
         return _Task(found[0], stages, child=True, kind="assembled", value=found[1])
 
     def _way(self, lq: Any, state: _Pool, rng: np.random.Generator) -> str:

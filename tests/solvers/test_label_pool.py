@@ -10,6 +10,7 @@ import mmcopt as mm
 from mmcopt.capabilities.matrices import Sparse
 from mmcopt.formulations import QUBO, MaxCut
 from mmcopt.solvers import label_pool
+from mmcopt.solving import graph_search
 
 
 def ring(n, seed):
@@ -42,8 +43,12 @@ def test_what_blocks_come_to_is_what_their_nodes_come_to(seed):
                 assert lq.violation(lq.expand(t[groups] ^ first)) == 0
 
 
+@pytest.mark.parametrize("lists", [False, True])
 @pytest.mark.parametrize("seed", range(5))
-def test_a_child_of_two_takes_the_best_of_each_connected_difference(seed):
+def test_a_child_of_two_takes_the_best_of_each_connected_difference(seed, lists, monkeypatch):
+    """On rows, and where graphs so small and dense are searched by their lists."""
+    monkeypatch.setattr(graph_search, "GRAPH_FROM", 3 if lists else 200)
+    monkeypatch.setattr(graph_search, "DENSITY", 1.0)
     rng = np.random.default_rng(seed)
     for lq in offers(seed):
         a, b = (lq.random_labels(rng) for _ in range(2))

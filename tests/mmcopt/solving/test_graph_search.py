@@ -69,6 +69,25 @@ def test_gains_are_differences_of_the_association_and_rules_are_kept(seed, small
         assert lq.violation(c) == 0.0
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_free_sides_are_met_as_often_as_their_temperature_says(seed, small):
+    """Labels come with the chance exp(A / T), and a given label stays."""
+    A = coo_array(([1.0, -2.0, 1.5, 0.5, 3.0], ([0, 1, 2, 0, 1], [1, 2, 3, 3, 1])), shape=(4, 4))
+    fixed = np.array([-1, -1, -1, 1]) if seed else None
+    lq, T, sweeps = LabelQuadratic((A + A.T).tocsr(), k=2, low=0, fixed=fixed), 2.0 + seed, 20_000
+    loops, W, rules = searched(lq)
+    c = lq.random_labels(np.random.default_rng(seed))
+    state = W, c, loops.caches(W, c, 2), np.bincount(c, minlength=2), rules
+    rng, met = np.array([seed + 5], "u8"), np.zeros(16)
+    for _ in range(sweeps):
+        loops.anneal(*state, np.array([T]), rng)
+        met[c @ (1, 2, 4, 8)] += 1
+    labelings = np.arange(16)[:, None] >> np.arange(4) & 1
+    chance = np.exp([lq.association(x) / T for x in labelings])
+    chance *= labelings[:, 3] if seed else 1.0
+    assert met / sweeps == pytest.approx(chance / chance.sum(), abs=0.02)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_tabu_ends_in_the_best_labels_it_met(seed, small):
     """A walk of more steps from the same labels ends no higher, and rests are kept."""
