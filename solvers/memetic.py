@@ -276,7 +276,8 @@ class Memetic(LabelSearch):
 
     def _fails(self, lq: Any, state: _Pool) -> bool:
         """Whether children are no longer better, or cannot be."""
-        same = max(state.values) == min(state.values) and not isinstance(lq, LabelRatio)
+        same = max(state.values) == min(state.values) and not isinstance(lq, LabelRatio) \
+            and not two_free_sides(lq)  # whose members often differ where their values do not
         return state.idle >= self._patience(lq) or same
 
     def outcome(self, f: Any, state: _Pool) -> Status | None:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import diags_array
 
 import mmcopt as mm
 from mmcopt.capabilities.matrices import LowRank
@@ -47,6 +48,13 @@ def test_pilot_temperatures_are_seeded_and_kept():
     assert hot > cold > 0
     flat = mm.LabelQuadratic(np.zeros((5, 5)) + np.eye(5), k=2)
     assert all(np.isfinite(pilot_temperatures(flat)))
+
+
+def test_two_free_sides_of_a_graph_are_annealed_at_lower_temperatures():
+    graph = diags_array([1.0, -1.0, -1.0, 1.0], offsets=[-7, -1, 1, 7], shape=(300, 300)).tocsr()
+    free, bound = (mm.LabelQuadratic(graph, k=2, low=low) for low in (0, 1))
+    for lower, higher in zip(pilot_temperatures(free), pilot_temperatures(bound), strict=True):
+        assert lower < 0.7 * higher
 
 
 def test_annealing_a_factor_keeps_its_books_and_the_rules():

@@ -2,15 +2,18 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import coo_array
 
 import mmcopt as mm
 from mmcopt.errors import InfeasibleError
 from mmcopt.formulations import LeastSquares
 from mmcopt.modeling.result import Status
-from mmcopt.solvers import Continuation, Memetic, Tabu
+from mmcopt.solvers import Annealing, Continuation, Memetic, Tabu
+from mmcopt.solvers.annealing import pilot_temperatures
 from mmcopt.solvers.label_pool import combine
 from mmcopt.solvers.memetic import LONG, WALK, _Task
 from mmcopt.solving.factor_search import on_factor
+from mmcopt.solving.graph_search import on_graph, two_free_sides
 
 X = np.random.default_rng(0).standard_normal((60, 2))
 F = LeastSquares(X, 4, kernel=mm.kernels.Gaussian(width=0.15), lam=0.02)
@@ -348,3 +351,22 @@ def test_a_pool_of_many_samples_is_renewed(monkeypatch):
         before = now
     assert renewed
     assert solver.outcome(F, state) is not None  # it ends all the same
+
+
+@pytest.mark.parametrize("low", [0, 1])
+def test_children_of_two_free_sides_are_annealed_and_their_pool_is_renewed(low, monkeypatch):
+    """On lists of neighbours; where a side may not be empty, neither is done."""
+    rng = np.random.default_rng(0)
+    A = coo_array((rng.choice([-1.0, 1.0], 900), rng.integers(300, size=(2, 900))),
+                  shape=(300, 300)).tocsr()
+    lq, solver = mm.LabelQuadratic(A + A.T, k=2, low=low), Memetic(pool=4)
+    assert on_graph(lq) and two_free_sides(lq) == (low == 0)
+    hot, cold = pilot_temperatures(lq)
+    begin, begun = Annealing.begin, []
+    monkeypatch.setattr(Annealing, "begin",
+                        lambda self, *args: begun.append(self) or begin(self, *args))
+    *_, (state, _) = pool_of(lq, solver, 4000)
+    warm = [s for s in begun if s.hot is not None]
+    assert bool(warm) == (low == 0) and all(cold == s.cold < s.hot < hot for s in warm)
+    assert (state.made > solver.pool) == (low == 0) and len(state.members) <= solver.pool
+    assert solver.outcome(lq, state) is not None
