@@ -9,8 +9,8 @@ import scipy.sparse as sp
 import mmcopt as mm
 from mmcopt.capabilities.matrices import Sparse
 from mmcopt.formulations import QUBO, MaxCut
-from mmcopt.solvers import label_pool
-from mmcopt.solving import graph_search
+from mmcopt.solvers import Tabu, label_pool
+from mmcopt.solving import graph_search, run
 
 
 def ring(n, seed):
@@ -60,6 +60,16 @@ def test_a_child_of_two_takes_the_best_of_each_connected_difference(seed, lists,
         assert made[1] == pytest.approx(lq.value(made[0]))
         assert made[1] <= least + 1e-9
         assert lq.violation(lq.expand(made[0])) == 0
+
+
+def test_a_child_that_annealing_spoils_is_its_better_parent(monkeypatch):
+    monkeypatch.setattr(label_pool, "pilot_temperatures", lambda lq: (1e6, 1e6))
+    lq, rng = MaxCut(ring(200, 0)).offer(mm.LabelQuadratic), np.random.default_rng(0)
+    assert graph_search.two_free_sides(lq)
+    good = run(Tabu(), lq, None, rng)
+    for _ in range(5):
+        c, value = label_pool.combine(lq, [good.point, lq.random_labels(rng)], rng)
+        assert value == pytest.approx(lq.value(c)) and value <= good.value
 
 
 def test_parts_of_groups_are_those_that_edges_connect():
