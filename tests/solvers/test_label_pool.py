@@ -64,7 +64,10 @@ def test_a_child_of_two_takes_the_best_of_each_connected_difference(seed, lists,
 
 def test_a_child_that_annealing_spoils_is_its_better_parent(monkeypatch):
     monkeypatch.setattr(label_pool, "pilot_temperatures", lambda lq: (1e6, 1e6))
-    lq, rng = MaxCut(ring(200, 0)).offer(mm.LabelQuadratic), np.random.default_rng(0)
+    rng = np.random.default_rng(0)
+    upper = sp.coo_array((rng.standard_normal(2400), rng.integers(300, size=(2, 2400))),
+                         shape=(300, 300)).tocsr()
+    lq = mm.LabelQuadratic(upper + upper.T, k=2, low=0)
     assert graph_search.two_free_sides(lq)
     good = run(Tabu(), lq, None, rng)
     for _ in range(5):
