@@ -72,7 +72,7 @@ def test_a_child_that_annealing_spoils_is_its_better_parent(monkeypatch):
     good = run(Tabu(), lq, None, rng)
     for _ in range(5):
         c, value = label_pool.combine(lq, [good.point, lq.random_labels(rng)], rng)
-        assert value == pytest.approx(lq.value(c)) and value <= good.value
+        assert value == pytest.approx(lq.value(c)) and value <= good.value + 1e-9
 
 
 def test_parts_of_groups_are_those_that_edges_connect():
