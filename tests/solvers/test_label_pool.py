@@ -65,7 +65,7 @@ def test_a_child_of_two_takes_the_best_of_each_connected_difference(seed, lists,
 def test_a_child_that_annealing_spoils_is_its_better_parent(monkeypatch):
     monkeypatch.setattr(label_pool, "pilot_temperatures", lambda lq: (9.0, 9.0))
     rng = np.random.default_rng(0)
-    upper = sp.coo_array((rng.standard_normal(2400), rng.integers(300, size=(2, 2400))),
+    upper = sp.coo_array((rng.standard_normal(500), rng.integers(300, size=(2, 500))),
                          shape=(300, 300)).tocsr()
     lq = mm.LabelQuadratic(upper + upper.T, k=2, low=0)
     assert graph_search.two_free_sides(lq)
