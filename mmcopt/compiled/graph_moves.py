@@ -40,13 +40,19 @@ class Bounds(NamedTuple):
     fixed: N  # (n,) the label a node must keep, or -1
 
 
+@inner
+def _add_rows(A: Adjacency, c: N, G: F) -> None:
+    """Add each row of W to that of G which is of its cluster."""
+    for i in range(c.size):
+        for p in range(A.ptr[i], A.ptr[i + 1]):
+            G[c[i], A.neighbours[p]] += A.values[p]
+
+
 @loop
 def caches(A: Adjacency, c: N, k: int) -> F:
     """G with G[h] = W z_h."""
     G = np.zeros((k, c.size), A.values.dtype)
-    for i in range(c.size):
-        for p in range(A.ptr[i], A.ptr[i + 1]):
-            G[c[i], A.neighbours[p]] += A.values[p]
+    _add_rows(A, c, G)
     return G
 
 
@@ -152,7 +158,9 @@ def tabu(
 @inner
 def _free_sides(c: N, sizes: N, rules: Bounds) -> bool:
     """Whether there are two clusters, of any sizes."""
-    return sizes.size == 2 and rules.low.max() <= 0 and rules.high.min() >= c.size
+    if sizes.size != 2 or rules.low[0] > 0 or rules.low[1] > 0:
+        return False
+    return rules.high[0] >= c.size and rules.high[1] >= c.size
 
 
 @inner
@@ -186,9 +194,11 @@ def _anneal_sides(
                 if u * (1.0 + loss * (1.0 + loss * (0.5 + loss / 6.0))) > 1.0 or u > np.exp(-loss):
                     continue
             total += _flip(A, c, gain, j)
-    G[:] = caches(A, c, 2)
-    sizes[1] = c.sum()
-    sizes[0] = c.size - sizes[1]
+    sizes[0] = sizes[1] = 0
+    for j in range(c.size):
+        sizes[c[j]] += 1
+        G[0, j] = G[1, j] = 0.0
+    _add_rows(A, c, G)
     return total
 
 
