@@ -37,7 +37,7 @@ from mmcopt.kernels.descriptions import (
     fitted,
 )
 from mmcopt.kernels.features import Features
-from mmcopt.linalg import UNIT
+from mmcopt.linalg import UNIT, mirror_lower
 
 Array = NDArray[np.float64]
 CHEAP = 1e7  # operations up to which distances are computed from differences whatever it brings
@@ -54,8 +54,7 @@ def _mirror(n: int, block: Callable[[int, int], Array]) -> Array:
     K = np.empty((n, n))
     for s, t in chunks(n):
         K[s:t, s:] = block(s, t)
-        i, j = np.tril_indices(t - s, -1)
-        K[s + i, s + j] = K[s + j, s + i]
+        mirror_lower(K[s:t, s:t].T)
         K[t:, s:t] = K[s:t, t:].T
     return K
 
