@@ -17,6 +17,8 @@ from mmcopt.types import Floats, Ints
 FACTOR_FROM = 5_000  # nodes above which a factor is not made dense where it can be helped
 WORK = 200_000_000  # multiply-adds of one driver step
 PASSES = 12  # over all samples; later ones move next to nothing
+RUN = 32  # samples gone through as they lie in memory; one by one takes up to twice as long
+SOME = 500  # samples that stand for all when the size of the entries of W is asked
 
 
 @dataclass
@@ -92,7 +94,26 @@ def factor_board(lq: LabelQuadratic, c: Ints, rng: np.random.Generator) -> Facto
     sums = np.array([Psi[c == h].sum(axis=0, dtype=np.float64) for h in range(lq.k)])
     sizes = np.bincount(c, weights=lq.weights, minlength=lq.k).astype(np.int64)
     value = lq.constant - lq.scale * float(np.sum(sums**2))
-    return FactorBoard(c, sums.astype(Psi.dtype), sizes, value, rng.permutation(lq.n))
+    return FactorBoard(c, sums.astype(Psi.dtype), sizes, value, random_order(lq.n, rng))
+
+
+def random_order(n: int, rng: np.random.Generator) -> Ints:
+    """All samples, short runs of neighbours at random."""
+    order = np.add.outer(RUN * rng.permutation(-(-n // RUN)), np.arange(RUN)).ravel()
+    return order[order < n]
+
+
+def factor_spread(lq: LabelQuadratic) -> float:
+    """About the spread of the gains of moves from random labels, a scale of temperatures.
+
+    It is sqrt(2 / k) times the norm of a row of W, here of some samples drawn by a fixed seed.
+    """
+    rows = np.random.default_rng(0).permutation(lq.n)[:SOME]
+    Psi = working_factor(lq)[np.sort(rows)]
+    squares = (Psi @ Psi.T).astype(np.float64)**2
+    own = np.trace(squares) / len(rows)
+    others = lq.n * (squares.sum() / len(rows) - own) / (len(rows) - 1)
+    return float(np.sqrt(2 / lq.k * (own + others))) or 1.0
 
 
 def factor_start(lq: LabelQuadratic, init: Any, rng: np.random.Generator) -> Progress:
