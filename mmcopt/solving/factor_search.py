@@ -112,7 +112,7 @@ def factor_spread(lq: LabelQuadratic) -> float:
     Psi = working_factor(lq)[np.sort(rows)]
     squares = (Psi @ Psi.T).astype(np.float64)**2
     own = np.trace(squares) / len(rows)
-    others = lq.n * (squares.sum() / len(rows) - own) / (len(rows) - 1)
+    others = (lq.n - 1) * (squares.sum() / len(rows) - own) / (len(rows) - 1)
     return float(np.sqrt(2 / lq.k * (own + others))) or 1.0
 
 

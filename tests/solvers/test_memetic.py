@@ -264,7 +264,8 @@ def test_members_on_a_factor_are_annealed_in_few_sweeps_at_first(k, monkeypatch)
     monkeypatch.setattr("mmcopt.solvers.annealing._pilot", None)
     D, _ = mm.datasets.load(f"blobs:n=150,k={k},seed=1,sd=3.0")
     f = LeastSquares(D, k, kernel=mm.kernels.Gaussian(width=0.3).nystroem(40))
-    made = []
+    made, solver = [], Memetic(sweeps=50)
+    solver.prepare(f)
     cooling = Memetic._cooling
 
     def watched(self, lq, state):
@@ -272,7 +273,7 @@ def test_members_on_a_factor_are_annealed_in_few_sweeps_at_first(k, monkeypatch)
         return made[-1][2]
 
     monkeypatch.setattr(Memetic, "_cooling", watched)
-    mm.solve(f, Memetic(sweeps=50), seed=0)
+    mm.solve(f, solver, seed=0)
     first = 1 if k == 3 else 2
     assert [index for index, _, _ in made] == list(range(first, 8))
     sweeps = [search.sweeps for _, _, search in made]
