@@ -74,7 +74,6 @@ LITTLE = 0.01  # of what members differ by: a gain after which the pool grows as
 CLAIMS = 8.0  # work of `Shaking`, in entries of W
 DEAR = 0.5  # share of the work so far that an annealed member of a large problem may take
 ROUGH, HOT, COLD = 8, 2.5, 0.15  # sweeps on a factor at least; temperatures, over the spread
-DOZENS = 32  # intersections of two members on a factor from which two descents are combined first
 SLIGHT = 0.3  # as LITTLE, on a factor, where a new member takes hardly longer than a child
 CHANGED = 0.7  # of the labels that a sweep of an annealed member draws, where k is large
 
@@ -154,11 +153,10 @@ class Memetic(LabelSearch):
     Beyond 1,000 members are annealed in at most half of the work done by then, and one more where
     children fail. A path costs some Cholesky factorisations, so there the first one waits likewise,
     and above ``large`` samples, and where the time left is too short, there are none. When W is
-    held as a factor of more than 5,000 rows, one or two members descend on the factor, and the
-    others are annealed there: in 8 sweeps at first, and then in half as many as there were passes
-    of descent, up to ``sweeps``. On the lists of a large sparse W, which is never made dense,
-    members are annealed or walked. Problems of at most 16,384 labelings are enumerated, which
-    proves the answer.
+    held as a factor of more than 5,000 rows, two members descend on the factor, and the others are
+    annealed there, in half as many sweeps as there were passes of descent, up to ``sweeps``. On the
+    lists of a large sparse W, which is never made dense, members are annealed or walked. Problems
+    of at most 16,384 labelings are enumerated, which proves the answer.
 
     Where sizes are tight, every other member and child is made on looser ones, up to its last
     polish, which begins with the moves that tighten them.
@@ -346,7 +344,7 @@ class Memetic(LabelSearch):
         return _Task(c, stages, kind=kind, board=board)
 
     def _cooling(self, lq: LabelQuadratic, state: _Pool) -> Annealing:
-        """Of few sweeps at first and then of more, at temperatures that need no pilot."""
+        """Of few sweeps at first and then of more, at temperatures that need no pilot run."""
         sweeps, spread = max(ROUGH, round(DEAR * state.work)), factor_spread(lq)
         return Annealing(sweeps=min(sweeps, self.sweeps), hot=HOT * spread, cold=COLD * spread)
 
@@ -377,7 +375,7 @@ class Memetic(LabelSearch):
         if on_graph(lq):  # where annealing is by far the quickest
             return "walked" if index % 4 == 3 else "annealed"
         if on_factor(lq):  # shaken there means descended
-            return "shaken" if index < (1 if lq.k**2 < DOZENS else 2) else "annealed"
+            return "shaken" if index < 2 else "annealed"
         path, walked, annealed = (state.lowest.get(kind, math.inf)
                                   for kind in ("path", "walked", "annealed"))
         if self._by_paths(lq):

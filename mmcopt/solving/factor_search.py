@@ -16,7 +16,8 @@ from mmcopt.types import Floats, Ints
 
 FACTOR_FROM = 5_000  # nodes above which a factor is not made dense where it can be helped
 WORK = 200_000_000  # multiply-adds of one driver step
-PASSES = 12  # over all samples; later ones move next to nothing
+PASSES = 12  # over all samples; more while each gains more than the one before, which comes off
+LONG = 48  # a saddle: up to so many
 RUN = 32  # samples gone through as they lie in memory; one by one takes up to twice as long
 SOME = 500  # samples that stand for all when the size of the entries of W is asked
 
@@ -33,6 +34,7 @@ class FactorBoard:
     position: int = 0
     passes: int = 0
     pass_gain: float = 0.0
+    last_gain: float = 0.0  # of the pass before
     done: bool = False
     rng: Any = None  # of the searches that draw
 
@@ -119,7 +121,8 @@ def factor_spread(lq: LabelQuadratic) -> float:
 def factor_start(lq: LabelQuadratic, init: Any, rng: np.random.Generator) -> Progress:
     """Begin from random labels, the given ones made feasible, or the board of another search."""
     if isinstance(init, FactorBoard):
-        return replace(init, position=0, passes=0, pass_gain=0.0, done=False).progress(lq)
+        fresh = replace(init, position=0, passes=0, pass_gain=0.0, last_gain=0.0, done=False)
+        return fresh.progress(lq)
     return factor_board(lq, start_labels(lq, init, rng), rng).progress(lq)
 
 
@@ -146,8 +149,9 @@ def factor_step(lq: LabelQuadratic, board: FactorBoard) -> Progress:
     if board.position >= lq.n:
         board.passes += 1
         little = lq.scale * board.pass_gain <= 1e-5 * max(abs(board.value), 1e-10)
-        board.position, board.pass_gain = 0, 0.0
-        if little or board.passes == PASSES:
+        enough = board.passes >= (PASSES if board.pass_gain <= board.last_gain else LONG)
+        board.position, board.pass_gain, board.last_gain = 0, 0.0, board.pass_gain
+        if little or enough:
             board.done = True
             board.value = lq.value(board.c)
     return board.progress(lq)

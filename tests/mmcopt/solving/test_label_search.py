@@ -142,6 +142,25 @@ def test_the_spread_of_a_factor_is_that_of_gains_from_random_labels(monkeypatch)
     assert factor_search.factor_spread(lq) == pytest.approx(exact, rel=1e-5)
 
 
+def test_a_descent_goes_on_while_each_pass_gains_more_than_the_one_before(monkeypatch):
+    """It comes off a saddle then; else later passes gain less and less."""
+    lq = LeastSquares(X, 3, kernel=mm.kernels.Gaussian(width=0.5).nystroem(10)) \
+        .offer(mm.LabelQuadratic)
+
+    def passes(gains):
+        board = factor_search.factor_board(lq, np.arange(150) % 3, np.random.default_rng(0))
+        gain = iter(gains)
+        monkeypatch.setattr("mmcopt.compiled.factor_moves.sweep", lambda *_: next(gain))
+        while not board.done:
+            factor_search.factor_step(lq, board)
+        return board.passes
+
+    falling, rising = 1e3 - np.arange(100.0), 1e3 + np.arange(100.0)
+    assert passes(falling) == factor_search.PASSES
+    assert passes([*rising[:20], *falling]) == 21
+    assert passes(rising) == factor_search.LONG
+
+
 def test_a_pass_over_a_factor_may_be_split(monkeypatch):
     f = LeastSquares(X, 3, kernel=mm.kernels.Gaussian(width=0.5).nystroem(10))
     monkeypatch.setattr(factor_search, "FACTOR_FROM", 100)
