@@ -116,7 +116,7 @@ def are_largest(scores: Floats, labels: Floats, slack: Floats | float) -> bool:
     return bool((scores[np.arange(n), labels] >= scores.max(axis=1) - slack).all())
 
 
-def mirror_lower(A: Floats, block: int = 512) -> Floats:
+def mirror_lower(A: Floats, block: int = 64) -> Floats:
     """Copy the lower triangle of a square array onto its upper one, in place."""
     n = A.shape[0]
     for i in range(0, n, block):
@@ -318,6 +318,16 @@ def proved_psd_shift(S: Floats, guess: float, least: float = 0.0) -> float:
 def rump_margin(n: int, trace: float) -> float:
     """Rounding margin under which a completed Cholesky factorisation proves semidefiniteness."""
     return 2 * (n + 2) * UNIT / (1 - 2 * (n + 2) * UNIT) * trace
+
+
+def indefiniteness(K: Floats) -> float:
+    """How far the lowest eigenvalue of a symmetric array lies below 0; 0 where rounding may say so.
+
+    Of a semidefinite array a factorisation says it, in a tenth of the time of an eigenvalue.
+    """
+    shifted = np.array(K, dtype=np.float64, order="C")
+    shifted[np.diag_indices(len(K))] += rump_margin(len(K), float(np.abs(np.diagonal(K)).sum()))
+    return 0.0 if cholesky_succeeds(shifted) else max(0.0, -float(np.linalg.eigvalsh(K)[0]))
 
 
 def is_psd(K: Floats) -> bool:

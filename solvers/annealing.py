@@ -17,6 +17,7 @@ from mmcopt.solving.factor_search import (
     FactorBoard,
     FactorSearch,
     factor_board,
+    factor_spread,
     factor_start,
     next_part,
     on_factor,
@@ -72,7 +73,7 @@ class Annealing(FactorSearch):
 
     def begin(self, f: Any, init: Any, rng: np.random.Generator) -> Progress:
         lq = f.offer(LabelQuadratic)
-        pilot_temperatures(lq)
+        self._temperatures(lq)
         if not on_factor(lq):
             return super().begin(f, init, rng)
         progress = factor_start(lq, init, rng)
@@ -81,8 +82,7 @@ class Annealing(FactorSearch):
 
     def step(self, f: Any, state: Board | FactorBoard, rng: np.random.Generator) -> Progress:
         lq = f.offer(LabelQuadratic)
-        hot, cold = pilot_temperatures(lq)
-        schedule = np.geomspace(self.hot or hot, self.cold or cold, self.sweeps)
+        schedule = np.geomspace(*self._temperatures(lq), self.sweeps)
         if isinstance(state, FactorBoard):
             return self._factor_step(lq, state, schedule)
         sweeps = int(np.clip(CHANGES // entries(lq), 1, SWEEPS))
@@ -92,6 +92,13 @@ class Annealing(FactorSearch):
         state.count += sweeps
         state.gained(lq, gain)
         return state.progress(lq, temperature=float(part[-1]))
+
+    def _temperatures(self, lq: LabelQuadratic) -> tuple[float, float]:
+        """The first and the last; the pilot is run only where it is asked."""
+        if self.hot and self.cold:
+            return self.hot, self.cold
+        hot, cold = pilot_temperatures(lq)
+        return self.hot or hot, self.cold or cold
 
     def _factor_step(self, lq: LabelQuadratic, state: FactorBoard,
                      schedule: NDArray[np.float64]) -> Progress:
@@ -169,9 +176,7 @@ def _on_factor(lq: LabelQuadratic, sweeps: int,
     """The same on a factor."""
     from mmcopt.compiled import factor_moves
 
-    Psi = working_factor(lq)
-    gram = (Psi.T @ Psi).astype(np.float64)
-    spread = float(np.sqrt(2 / lq.k * np.sum(gram**2) / lq.n))
+    Psi, spread = working_factor(lq), factor_spread(lq)
     board = factor_board(lq, lq.random_labels(rng), rng)
     order = np.arange(lq.n)
 

@@ -11,8 +11,8 @@ from mmcopt.bounds.label_lift import Cuts, Lift
 from mmcopt.solving.runs import ends_late, seconds_left
 from mmcopt.types import Floats
 
-SEARCH = 4.5e-10  # seconds for all triangles, times the cube of the number of nodes, about
-SEARCH_ODD = 1.5e-9  # seconds for an odd set, times its size and the number of nodes, about
+SEARCH = 6e-11  # seconds for all triangles, times the cube of the number of nodes, about
+SEARCH_ODD = 8e-10  # seconds for an odd set, times its size and the number of nodes, about
 SIZES = (5, 7)  # of odd sets
 FEWEST = 10  # searches for odd sets of a size, times the number of nodes, at first
 MOST, LEAST = 0.02, 3e-3  # violations below this part of the diagonal are not cut off, at first

@@ -18,6 +18,7 @@ from mmcopt.solving import Progress, Solver
 from mmcopt.types import Floats
 
 BACK = 0.95  # share of the way to the boundary
+STEP = 1.1e-10  # seconds for a step, times the cube of the number of nodes, about
 
 
 @dataclass
@@ -87,6 +88,10 @@ class InteriorPoint(Solver):
         state.Z = self._slack(lift, state)
         state.mu = self._complementarity(state) / 2
         return self._progress(f, lift, state)
+
+    def closing(self, state: _Iterate) -> float:
+        """What a step takes."""
+        return STEP * float(len(state.u)) ** 3
 
     def step(self, f: Any, state: _Iterate, rng: np.random.Generator) -> Progress:
         lift = f.offer(Lift)

@@ -22,7 +22,13 @@ from mmcopt.solvers.shaking import Shaking
 from mmcopt.solvers.stochastic_descent import StochasticDescent
 from mmcopt.solvers.tabu import Tabu
 from mmcopt.solving import Progress, Run, Solver
-from mmcopt.solving.factor_search import factor_board, on_factor, warm_on_factor
+from mmcopt.solving.factor_search import (
+    PASSES,
+    factor_board,
+    factor_spread,
+    on_factor,
+    warm_on_factor,
+)
 from mmcopt.solving.graph_search import on_graph, two_free_sides
 from mmcopt.solving.label_search import (
     ONE_LABELING,
@@ -67,6 +73,8 @@ MOVES = 2000  # of a last polish at least: fewer take no less time
 LITTLE = 0.01  # of what members differ by: a gain after which the pool grows as after none
 CLAIMS = 8.0  # work of `Shaking`, in entries of W
 DEAR = 0.5  # share of the work so far that an annealed member of a large problem may take
+ROUGH, HOT, COLD = 8, 2.5, 0.15  # sweeps on a factor at least; temperatures, over the spread
+SLIGHT = 0.3  # as LITTLE, on a factor, where a new member takes hardly longer than a child
 CHANGED = 0.7  # of the labels that a sweep of an annealed member draws, where k is large
 
 
@@ -145,8 +153,9 @@ class Memetic(LabelSearch):
     Beyond 1,000 members are annealed in at most half of the work done by then, and one more where
     children fail. A path costs some Cholesky factorisations, so there the first one waits likewise,
     and above ``large`` samples, and where the time left is too short, there are none. When W is
-    held as a factor of more than 5,000 rows, members are annealed and polished on the factor. On
-    the lists of a large sparse W, which is never made dense, members are annealed or walked. Where
+    held as a factor of more than 5,000 rows, two members descend on the factor, and the others are
+    annealed there, in half as many sweeps as there were passes of descent, up to ``sweeps``. On the
+    lists of a large sparse W, which is never made dense, members are annealed or walked. Where
     its two clusters may have any sizes, blocks are connected and annealed as well, and so is a
     child, from a middle temperature, before it is polished; later members replace the worst.
     Problems of at most 16,384 labelings are enumerated, which proves the answer.
@@ -326,6 +335,8 @@ class Memetic(LabelSearch):
             levels = levels[int(rng.integers(len(levels) - 1)):]
             return _Task(c, [(levels[0], _polish(lq, 2.0, rng)),
                              *((t, _polish(lq, 0.5, rng)) for t in levels[1:])], kind=kind)
+        if kind == "annealed" and on_factor(lq):
+            return _Task(c, [(1.0, self._cooling(lq, state)), polish], kind=kind, board=board)
         if kind == "annealed":
             grows = "path" in state.lowest or on_graph(lq)
             sweeps = self.sweeps * 2 ** min(state.anneals, LONGER) if grows else self.sweeps
@@ -335,6 +346,11 @@ class Memetic(LabelSearch):
         first = self._walk(lq, state, rng) if kind == "walked" else self._shake(lq, state, rng)
         stages: list[Stage] = [polish] if on_factor(lq) else [(1.0, first), polish]
         return _Task(c, stages, kind=kind, board=board)
+
+    def _cooling(self, lq: LabelQuadratic, state: _Pool) -> Annealing:
+        """Of few sweeps at first and then of more, at temperatures that need no pilot run."""
+        sweeps, spread = max(ROUGH, round(DEAR * state.work)), factor_spread(lq)
+        return Annealing(sweeps=min(sweeps, self.sweeps), hot=HOT * spread, cold=COLD * spread)
 
     def _count(self, lq: Any, state: _Pool, kind: str) -> None:
         """Count the work of making a member or a child."""
@@ -362,8 +378,8 @@ class Memetic(LabelSearch):
         index, quick = state.made, self._quick(lq)
         if on_graph(lq):  # where annealing is by far the quickest
             return "walked" if index % 4 == 3 else "annealed"
-        if on_factor(lq):  # shaken there means descended: twice, as the pilot takes long
-            return "annealed" if index > 1 and index % 2 == 0 else "shaken"
+        if on_factor(lq):  # shaken there means descended
+            return "shaken" if index < 2 else "annealed"
         path, walked, annealed = (state.lowest.get(kind, math.inf)
                                   for kind in ("path", "walked", "annealed"))
         if self._by_paths(lq):
@@ -406,7 +422,12 @@ class Memetic(LabelSearch):
             and lq.spread is not None and lq.n <= min(QUICK, self.large) and not on_factor(lq)
 
     def _cost(self, lq: Any, kind: str) -> float:
-        """About the work of making and polishing a member, or a child, in passes over W."""
+        """About the work of making and polishing a member, or a child, in passes over W.
+
+        On a factor it is that of descending, from which the sweeps of annealed members follow.
+        """
+        if on_factor(lq):
+            return PASSES
         polish = 0.5 * (lq.k + 3)
         make = {"shaken": CLAIMS, "walked": WALK * (lq.k + 3),
                 "annealed": self.sweeps * (CHANGED * (1 - 1 / lq.k) + 12.0 * lq.k / lq.n),
@@ -524,7 +545,8 @@ class Memetic(LabelSearch):
         value = self._seen(lq, state, c, task.value)
         if task.child:
             better = value < known - BETTER * abs(known)
-            much = better and value < known - LITTLE * state.spread
+            little = SLIGHT if on_factor(lq) else LITTLE
+            much = better and value < known - little * state.spread
             state.idle = 0 if better else state.idle
             state.stale = 0 if much else state.stale
             state.tried[task.kind] += 1

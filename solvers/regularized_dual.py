@@ -29,7 +29,7 @@ FEW = 1 / 6  # part of the eigenvalues that are positive up to which their vecto
 SINGLE = 800  # nodes from which eigenvalues are computed in float32, as they are
 # Seconds, times the cube of the number of nodes, about: of an evaluation, of a look at what X
 # violates, and of a search for cuts.
-EVALUATION, LOOK, SEARCH = 1.5e-10, 2e-10, 4e-10
+EVALUATION, LOOK, SEARCH = 1.5e-10, 3e-11, 4e-10
 COARSE = 1e-3  # while alpha is above this, times |R|_F / m; the bound never is
 
 

@@ -25,7 +25,7 @@ from mmcopt.capabilities import Capability, LabelQuadratic
 from mmcopt.checks import require_memory
 from mmcopt.constraints import square_sums
 from mmcopt.errors import BackendError, InfeasibleError
-from mmcopt.linalg import UNIT, proved_psd_shift
+from mmcopt.linalg import UNIT, indefiniteness, proved_psd_shift
 from mmcopt.tables import spoken
 from mmcopt.types import Floats, Ints
 
@@ -277,7 +277,7 @@ class Lift(Capability):
         """Largest violation of a constraint by X, the smallest eigenvalue included."""
         Xb = X @ self.b
         worst = [float(np.abs(np.diagonal(X) - self.top).max()),
-                 -float(np.linalg.eigvalsh(X)[0]),
+                 indefiniteness(X),
                  (float(self.b @ Xb) - self.square) / max(1.0, self.square),
                  (self.square_low - float(self.b @ Xb)) / max(1.0, self.square_low)]
         if self.rows.size:

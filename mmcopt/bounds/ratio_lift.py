@@ -22,7 +22,7 @@ import numpy as np
 
 from mmcopt.capabilities import Capability, LabelRatio
 from mmcopt.errors import BackendError
-from mmcopt.linalg import UNIT, leading_pairs, proved_psd_shift
+from mmcopt.linalg import UNIT, indefiniteness, leading_pairs, proved_psd_shift
 from mmcopt.types import Floats, Ints
 
 Duals = dict[str, Any]
@@ -98,7 +98,7 @@ class RatioLift(Capability):
         from mmcopt.compiled.ratio_cuts import most_violated
 
         scaled = X / np.outer(self.root, self.root)
-        worst = [-float(np.linalg.eigvalsh(scaled)[0]), -float(X.min()),
+        worst = [indefiniteness(scaled), -float(X.min()),
                  float(np.abs(X @ self.volumes - 1.0).max()),
                  abs(float(self.volumes @ np.diagonal(X)) - self.k)]
         if self.sized:  # relative to the bounds

@@ -39,7 +39,7 @@ from mmcopt.types import Floats, Ints
 
 # Seconds, times the cube of the number of nodes, for a proof and labels, and for a look at all
 # triangles.
-JUDGING, TRIANGLES = 1.6e-10, 2e-10
+JUDGING, TRIANGLES = 1.3e-10, 3e-11
 
 
 def _of_known(bound: Callable[[Any, Any], float]) -> Callable[[Any, Any], float]:

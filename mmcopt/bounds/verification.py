@@ -43,6 +43,8 @@ def verify(result: Result) -> Report:
         with np.errstate(all="ignore"):
             result.formulation.let_go()  # so that there is room for what is made anew
             fresh = type(result.formulation)(**result.formulation.params())
+            if not _named(fresh, result.point):
+                return Report((Check("point", False, "it names clusters that there are not"),))
             doubt = float(fresh.uncertainty(result.point))
             _point(result, fresh, doubt, checks)
             _bound(result, fresh, doubt, checks)
@@ -224,6 +226,14 @@ def _plain(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return all(map(_plain, value))
     return not isinstance(value, complex | np.complexfloating)
+
+
+def _named(f: Any, point: Any) -> bool:
+    """Whether a point that is labels names clusters of the problem: to count others takes room."""
+    lq = f.offer(LabelProblem)
+    if lq is None or not isinstance(point, np.ndarray) or point.dtype.kind not in "iu":
+        return True
+    return bool(point.size == 0 or (point.min() >= 0 and point.max() < lq.k))
 
 
 def _unit(f: Any) -> float:

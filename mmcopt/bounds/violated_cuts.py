@@ -107,9 +107,9 @@ def violated(lift: Lift, X: Floats, most: int, least: float = 0.02) -> Cuts:
 
 
 def spread(lift: Lift, X: Floats, most: int, least: float) -> Cuts:
-    """Cuts violated by more than ``least``, of which no two triangles begin with the same pair.
+    """Cuts violated by more than ``least``; no two triangles have the same first and last node.
 
-    So they reach more of X than the most violated ones, and are found in a third of the time.
+    So they reach more of X than the most violated ones, and are found in a tenth of the time.
     """
     from mmcopt.compiled import triangles as loops
 

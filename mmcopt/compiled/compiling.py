@@ -18,7 +18,7 @@ from typing import Any
 
 # CPU seconds that a first solve compiles for, by the file of the loop that it begins with.
 ABOUT = {"label_moves": 5, "margin_search": 4, "margin_node": 6, "class_tree": 6,
-         "cutting_planes": 4, "gaussian_sums": 2}
+         "cutting_planes": 4, "gaussian_sums": 2, "graph_moves": 6}
 LITTLE = 0.5  # seconds of compiling that nobody needs to be told of
 EVERY = 0.2  # between two redraws
 

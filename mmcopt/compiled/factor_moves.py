@@ -14,10 +14,10 @@ from mmcopt.compiled.label_rules import (
     BIG,
     Rng,
     Rules,
-    feasible_move,
+    conflicts,
+    drawn,
     mutate,
     relabel,
-    uniform,
 )
 from mmcopt.compiled.loops import INNER, compiled
 
@@ -73,14 +73,17 @@ def sweep(Psi: F, c: N, S: F, sizes: N, rules: Rules, order: N) -> float:
     """Each point of `order` to its best feasible cluster; W = Psi Psi', S[h] = Psi'z_h; O(nkr)."""
     total, u = 0.0, np.zeros(sizes.size)
     for j in order:
-        x, a, to = Psi[j], c[j], -1
+        x, a, to, w = Psi[j], c[j], -1, rules.weights[j]
+        if rules.fixed[j] >= 0 or sizes[a] - w < rules.low[a]:
+            continue
         for d in range(sizes.size):
             u[d] = _dot(S[d], x)
         square = _dot(x, x)
         best = 1e-6 * (square + abs(u[a]))
-        for d in range(sizes.size):
+        for d in range(sizes.size):  # a call of `feasible_move` takes longer than a product
             gain = 2.0 * (u[d] - u[a] + square)
-            if gain > best and feasible_move(c, sizes, rules, j, d):
+            if gain > best and d != a and sizes[d] + w <= rules.high[d] \
+                    and (rules.plain or conflicts(c, rules, j, d) == 0):
                 best, to = gain, d
         if to >= 0:
             total += best
@@ -96,31 +99,24 @@ def anneal(
     Psi: F, c: N, S: F, sizes: N, rules: Rules, order: N, temperature: float, rng: Rng
 ) -> float:
     """`label_moves.anneal` at one temperature over the points of `order`; O(nkr), no swaps."""
-    total, u = 0.0, np.zeros(sizes.size)
+    total, u, weight = 0.0, np.zeros(sizes.size), np.zeros(sizes.size)
     for j in order:
-        x, a, mass, d = Psi[j], c[j], 0.0, 0
+        x, a, w = Psi[j], c[j], rules.weights[j]
         if rules.fixed[j] >= 0:
             continue
-        square = _dot(x, x)
+        u[a] = top = _dot(S[a], x) - _dot(x, x)
+        stays = sizes[a] - w < rules.low[a]
         for h in range(sizes.size):
-            u[h] = _dot(S[h], x) - (square if h == a else 0.0)
-            if h != a and not feasible_move(c, sizes, rules, j, h):
+            if h != a and (stays or sizes[h] + w > rules.high[h]
+                           or (not rules.plain and conflicts(c, rules, j, h) > 0)):
                 u[h] = -BIG
-        stay, top = u[a], u.max()
-        for h in range(sizes.size):
-            gap = 2.0 * (u[h] - top) / temperature
-            mass += np.exp(gap) if gap > -25.0 else 0.0
-        r, p = uniform(rng) * mass, 0.0
-        for h in range(sizes.size):
-            gap = 2.0 * (u[h] - top) / temperature
-            p = np.exp(gap) if gap > -25.0 else 0.0
-            if p > 0.0:
-                d = h
-                if r < p:
-                    break
-                r -= p
-        if d != a:
-            total += 2.0 * (u[d] - stay)
+            elif h != a:
+                u[h] = _dot(S[h], x)
+                top = max(top, u[h])
+        weight[:] = u
+        d = drawn(weight, top, temperature, rng)
+        if d != a and weight[d] > 0.0:
+            total += 2.0 * (u[d] - u[a])
             _carry(S, a, d, x)
             relabel(c, sizes, rules, j, d)
     return float(total)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from mmcopt.compiled.loops import compiled
+from mmcopt.compiled.loops import INNER, compiled
 from mmcopt.types import Floats, Ints
 
 SWEEPS = 20  # over the nodes of a set, at the most
+BLOCK = 128  # numbers looked at together
 TINY = 1e-6  # a change that counts for less is rounding
 
 
@@ -30,9 +31,13 @@ def improved(X: Floats, sets: Ints, by: Floats) -> None:
             _add(h, X, -held[at])
             best = abs(held[at]) - 1
             most = abs(h[best]) + TINY
-            for v in range(m):
-                if abs(h[v]) > most and not _holds(held, v + 1):
-                    best, most = v, abs(h[v])
+            for first in range(0, m, BLOCK):
+                block = h[first:first + BLOCK]
+                if not _beyond(block, most):
+                    continue
+                for v in range(first, first + len(block)):
+                    if abs(h[v]) > most and not _holds(held, v + 1):
+                        best, most = v, abs(h[v])
             now = best + 1 if h[best] <= 0.0 else -best - 1
             still = still + 1 if now == held[at] else 1
             held[at] = now
@@ -41,6 +46,15 @@ def improved(X: Floats, sets: Ints, by: Floats) -> None:
         for p in range(size):
             total += h[held[p] - 1] if held[p] > 0 else -h[-held[p] - 1]
         by[row] = (1.0 - total) / 2
+
+
+@compiled(**INNER)
+def _beyond(h: Floats, most: float) -> int:
+    """How many are beyond it: counted, since that is a few vector instructions."""
+    count, limit = np.int32(0), h.dtype.type(most)
+    for v in range(len(h)):
+        count += np.int32(abs(h[v]) > limit)
+    return count
 
 
 @compiled()

@@ -37,9 +37,10 @@ from mmcopt.kernels.descriptions import (
     fitted,
 )
 from mmcopt.kernels.features import Features
-from mmcopt.linalg import UNIT
+from mmcopt.linalg import UNIT, mirror_lower
 
 Array = NDArray[np.float64]
+BAND = 128  # rows of a dense kernel at a time: the fewer, the less of a mirrored half is computed
 CHEAP = 1e7  # operations up to which distances are computed from differences whatever it brings
 RANGE = 300.0  # decimal exponents of entries of a kernel
 FAR = 900.0  # gamma |x - mean|^2 from which products lose digits of distances that count
@@ -49,13 +50,12 @@ _TEX = {"x'z": r"x^\top z", "|x-z|": r"\|x-z\|", "|x| |z|": r"\|x\| \|z\|", "exp
         "cholesky": r"\mathrm{cholesky}", " * ": r" \cdot "}
 
 
-def _mirror(n: int, block: Callable[[int, int], Array]) -> Array:
+def _mirror(n: int, block: Callable[[int, int], Array], step: int | None = BAND) -> Array:
     """Build a symmetric matrix from ``block(s, t)``, its rows s:t from column s on."""
     K = np.empty((n, n))
-    for s, t in chunks(n):
+    for s, t in chunks(n, step):
         K[s:t, s:] = block(s, t)
-        i, j = np.tril_indices(t - s, -1)
-        K[s + i, s + j] = K[s + j, s + i]
+        mirror_lower(K[s:t, s:t].T)
         K[t:, s:t] = K[s:t, t:].T
     return K
 
@@ -125,8 +125,8 @@ class FittedKernel:
         Phi = self.features()
         if Phi is not None:
             return _mirror(self.n, lambda s, t: Phi[s:t] @ Phi[s:].T)
-        X = self._data.X
-        return _mirror(self.n, lambda s, t: self._rows(X[s:t], slice(s, None), own=True))
+        X, step = self._data.X, None if self._data.sparse else BAND
+        return _mirror(self.n, lambda s, t: self._rows(X[s:t], slice(s, None), own=True), step)
 
     def cross(self, X_new: Any) -> Array:
         """Return the kernel (m, n) of new rows against the training rows."""

@@ -16,7 +16,10 @@ from mmcopt.types import Floats, Ints
 
 FACTOR_FROM = 5_000  # nodes above which a factor is not made dense where it can be helped
 WORK = 200_000_000  # multiply-adds of one driver step
-PASSES = 12  # over all samples; later ones move next to nothing
+PASSES = 12  # over all samples; more while each gains more than the one before, which comes off
+LONG = 48  # a saddle: up to so many
+RUN = 32  # samples gone through as they lie in memory; one by one takes up to twice as long
+SOME = 500  # samples that stand for all when the size of the entries of W is asked
 
 
 @dataclass
@@ -31,6 +34,7 @@ class FactorBoard:
     position: int = 0
     passes: int = 0
     pass_gain: float = 0.0
+    last_gain: float = 0.0  # of the pass before
     done: bool = False
     rng: Any = None  # of the searches that draw
 
@@ -92,13 +96,33 @@ def factor_board(lq: LabelQuadratic, c: Ints, rng: np.random.Generator) -> Facto
     sums = np.array([Psi[c == h].sum(axis=0, dtype=np.float64) for h in range(lq.k)])
     sizes = np.bincount(c, weights=lq.weights, minlength=lq.k).astype(np.int64)
     value = lq.constant - lq.scale * float(np.sum(sums**2))
-    return FactorBoard(c, sums.astype(Psi.dtype), sizes, value, rng.permutation(lq.n))
+    return FactorBoard(c, sums.astype(Psi.dtype), sizes, value, random_order(lq.n, rng))
+
+
+def random_order(n: int, rng: np.random.Generator) -> Ints:
+    """All samples, short runs of neighbours at random."""
+    order = np.add.outer(RUN * rng.permutation(-(-n // RUN)), np.arange(RUN)).ravel()
+    return order[order < n]
+
+
+def factor_spread(lq: LabelQuadratic) -> float:
+    """About the spread of the gains of moves from random labels, a scale of temperatures.
+
+    It is sqrt(2 / k) times the norm of a row of W, here of some samples drawn by a fixed seed.
+    """
+    rows = np.random.default_rng(0).permutation(lq.n)[:SOME]
+    Psi = working_factor(lq)[np.sort(rows)]
+    squares = (Psi @ Psi.T).astype(np.float64)**2
+    own = np.trace(squares) / len(rows)
+    others = (lq.n - 1) * (squares.sum() / len(rows) - own) / (len(rows) - 1)
+    return float(np.sqrt(2 / lq.k * (own + others))) or 1.0
 
 
 def factor_start(lq: LabelQuadratic, init: Any, rng: np.random.Generator) -> Progress:
     """Begin from random labels, the given ones made feasible, or the board of another search."""
     if isinstance(init, FactorBoard):
-        return replace(init, position=0, passes=0, pass_gain=0.0, done=False).progress(lq)
+        fresh = replace(init, position=0, passes=0, pass_gain=0.0, last_gain=0.0, done=False)
+        return fresh.progress(lq)
     return factor_board(lq, start_labels(lq, init, rng), rng).progress(lq)
 
 
@@ -125,8 +149,9 @@ def factor_step(lq: LabelQuadratic, board: FactorBoard) -> Progress:
     if board.position >= lq.n:
         board.passes += 1
         little = lq.scale * board.pass_gain <= 1e-5 * max(abs(board.value), 1e-10)
-        board.position, board.pass_gain = 0, 0.0
-        if little or board.passes == PASSES:
+        enough = board.passes >= (PASSES if board.pass_gain <= board.last_gain else LONG)
+        board.position, board.pass_gain, board.last_gain = 0, 0.0, board.pass_gain
+        if little or enough:
             board.done = True
             board.value = lq.value(board.c)
     return board.progress(lq)

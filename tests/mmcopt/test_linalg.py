@@ -65,6 +65,20 @@ def test_semidefiniteness_is_judged_by_the_smallest_eigenvalue(w, psd):
     assert linalg.is_psd((Q * w) @ Q.T) == psd
 
 
+@pytest.mark.parametrize("least", [-0.5, -1e-9, 0.0, 0.3])
+def test_indefiniteness_is_what_the_smallest_eigenvalue_lacks(least):
+    Q = np.linalg.qr(RNG.standard_normal((40, 40)))[0]
+    K = (Q * np.linspace(least, 2.0, 40)) @ Q.T
+    K = (K + K.T) / 2
+    assert linalg.indefiniteness(K) == pytest.approx(max(0.0, -least), abs=1e-13)
+    assert np.array_equal(K, K.T)  # it is left as it was
+
+
+def test_rounding_makes_nothing_indefinite():
+    V = RNG.standard_normal((300, 5))
+    assert linalg.indefiniteness(V @ V.T) == 0.0
+
+
 def test_mirroring_copies_the_lower_triangle():
     A = RNG.standard_normal((1100, 1100))
     expected = np.tril(A) + np.tril(A, -1).T

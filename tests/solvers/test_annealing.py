@@ -57,6 +57,16 @@ def test_two_free_sides_of_a_graph_are_annealed_at_lower_temperatures():
         assert lower < 0.7 * higher
 
 
+@pytest.mark.parametrize("nystroem", [False, True])
+def test_given_temperatures_need_no_pilot(nystroem, monkeypatch):
+    monkeypatch.setattr("mmcopt.solving.factor_search.FACTOR_FROM", 50)
+    monkeypatch.setattr("mmcopt.solvers.annealing._pilot", None)
+    kernel = mm.kernels.Gaussian(width=0.5)
+    f = LeastSquares(np.random.default_rng(0).standard_normal((60, 2)), 3,
+                     kernel=kernel.nystroem(10) if nystroem else kernel)
+    assert mm.solve(f, Annealing(sweeps=5, hot=1.0, cold=0.1), seed=0).verify()
+
+
 def test_annealing_a_factor_keeps_its_books_and_the_rules():
     rng = np.random.default_rng(0)
     Psi = rng.standard_normal((60, 5))

@@ -105,7 +105,7 @@ def test_the_bound_on_the_way_is_the_one_that_is_proved(kind, k, options):
 
 @pytest.mark.parametrize("binary", [True, False])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_triangles_are_the_worst_of_their_first_pair(binary, dtype):
+def test_triangles_are_the_worst_between_two_nodes(binary, dtype):
     lift = problem(2 if binary else 3).relax("sdp+cuts" if binary else "partition+cuts").lift
     V = np.random.default_rng(2).standard_normal((12, 4))
     V *= np.sqrt(lift.top) / np.linalg.norm(V, axis=1)[:, None]
@@ -113,12 +113,13 @@ def test_triangles_are_the_worst_of_their_first_pair(binary, dtype):
     found = violated_cuts.spread(lift, A.astype(dtype), 1000, 0.05).triangles
     all_of_them, by = violated_cuts.triangles(lift, A, 10_000, 0.05)
     worst = {}
-    for (i, j, *_), v in zip(all_of_them.tolist(), by, strict=True):
+    for (i, _, j, _), v in zip(all_of_them.tolist(), by, strict=True):
         worst[i, j] = max(v, worst.get((i, j), 0.0))
     entries = lift.entries(Cuts(found))
     off = entries.of(A) - entries.right
-    assert {(i, j) for i, j, *_ in found.tolist()} == set(worst) and len(found) == len(worst)
-    np.testing.assert_allclose(off, [worst[i, j] for i, j, *_ in found.tolist()], atol=1e-5)
+    ends = [(i, j) for i, _, j, _ in found.tolist()]
+    assert set(ends) == set(worst) and len(found) == len(worst)
+    np.testing.assert_allclose(off, [worst[pair] for pair in ends], atol=1e-5)
     assert (np.diff(off) <= 1e-5).all()
     few = violated_cuts.spread(lift, A.astype(dtype), 5, 0.05).triangles
     assert np.array_equal(few, found[:5])

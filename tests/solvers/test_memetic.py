@@ -11,8 +11,8 @@ from mmcopt.modeling.result import Status
 from mmcopt.solvers import Annealing, Continuation, Memetic, Tabu
 from mmcopt.solvers.annealing import pilot_temperatures
 from mmcopt.solvers.label_pool import combine
-from mmcopt.solvers.memetic import LONG, WALK, _Task
-from mmcopt.solving.factor_search import on_factor
+from mmcopt.solvers.memetic import LONG, WALK, _Pool, _Task
+from mmcopt.solving.factor_search import factor_spread, on_factor
 from mmcopt.solving.graph_search import on_graph, two_free_sides
 
 X = np.random.default_rng(0).standard_normal((60, 2))
@@ -258,6 +258,42 @@ def test_large_factors_are_compiled_before_the_clock_of_the_steps(monkeypatch):
     for _ in range(2):
         Memetic().prepare(f)
     assert seen == [(True, f.offer(mm.LabelQuadratic).dtype)]
+
+
+def test_members_on_a_factor_are_annealed_in_few_sweeps_at_first(monkeypatch):
+    """In more when more was done; no pilot is run, and two members descend before them."""
+    monkeypatch.setattr("mmcopt.solving.factor_search.FACTOR_FROM", 50)
+    monkeypatch.setattr("mmcopt.solvers.annealing._pilot", None)
+    D, _ = mm.datasets.load("blobs:n=150,k=6,seed=1,sd=3.0")
+    f = LeastSquares(D, 6, kernel=mm.kernels.Gaussian(width=0.3).nystroem(40))
+    made, solver = [], Memetic(sweeps=50)
+    solver.prepare(f)
+    cooling = Memetic._cooling
+
+    def watched(self, lq, state):
+        made.append((state.made, state.work, cooling(self, lq, state)))
+        return made[-1][2]
+
+    monkeypatch.setattr(Memetic, "_cooling", watched)
+    mm.solve(f, solver, seed=0)
+    assert [index for index, _, _ in made] == list(range(2, 8))
+    sweeps = [search.sweeps for _, _, search in made]
+    assert sweeps == [max(8, min(50, round(work / 2))) for _, work, _ in made]
+    assert sweeps[0] < 30 and sweeps[-1] > 2 * sweeps[0]
+    spread = factor_spread(f.offer(mm.LabelQuadratic))
+    assert all(0 < search.cold < spread < search.hot for _, _, search in made)
+
+
+def test_a_small_gain_on_a_factor_is_none_to_wait_for(monkeypatch):
+    """A new member takes hardly longer there than a child."""
+    solver, lq = Memetic(), F.offer(mm.LabelQuadratic)
+    for factor, stale in ((True, 4), (False, 0)):
+        monkeypatch.setattr("mmcopt.solvers.memetic.on_factor", lambda lq, held=factor: held)
+        state = _Pool(np.zeros(60, int), 200.0, None, False, [np.arange(60) % 4], [100.0],
+                      spread=100.0, stale=4)
+        solver._enter(lq, state, _Task(lq.random_labels(np.random.default_rng(0)), [], child=True,
+                                       kind="assembled", value=80.0))
+        assert state.stale == stale and state.idle == 0
 
 
 def pool_of(f, solver, steps, seed=0):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -16,7 +17,10 @@ from mmcopt.formulations import (
     CPM3C,
     MKC,
     CrammerSinger,
+    Diffrac,
+    DiscriminativeKMeans,
     Hypersphere,
+    KernelKMeans,
     LeastSquares,
     OneClassHinge,
 )
@@ -266,6 +270,23 @@ def test_no_forgery_that_changes_a_claim_is_accepted(made, name):
             accepted += [(field, w, getattr(fake, field)) for w in wrong]
     assert not accepted
     assert count > 150
+
+
+@pytest.mark.parametrize("kind", [LeastSquares, Diffrac, DiscriminativeKMeans, KernelKMeans])
+def test_clusters_that_there_are_not_take_no_room(kind):
+    r = mm.evaluate(kind(X, 3), Y)
+    far = r.point.copy()
+    far[0] = 10**8  # counting that many would take hundreds of MB
+    forged = dataclasses.replace(r, point=far)
+    tracemalloc.start()
+    try:
+        report = forged.verify()
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert not report
+    assert "clusters that there are not" in str(report)
+    assert most < 10**7
 
 
 @SOME_NOW

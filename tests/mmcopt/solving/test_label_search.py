@@ -7,6 +7,7 @@ import pytest
 from doors import door
 
 import mmcopt as mm
+from mmcopt.capabilities.matrices import LowRank
 from mmcopt.compiled import label_moves
 from mmcopt.errors import IncompatibleError
 from mmcopt.formulations import LeastSquares
@@ -120,6 +121,44 @@ def test_a_factor_board_counts_its_own_value():
         Psi = factor_search.working_factor(lq)
         np.testing.assert_allclose(board.S, [Psi[board.c == h].sum(axis=0) for h in range(3)],
                                    atol=1e-3)
+
+
+@pytest.mark.parametrize("n", [1, 31, 32, 33, 1000])
+def test_samples_of_a_factor_are_gone_through_in_runs(n):
+    """Rows that are neighbours in memory take less time than rows far apart."""
+    order = factor_search.random_order(n, np.random.default_rng(0))
+    assert np.array_equal(np.sort(order), np.arange(n))
+    assert (np.diff(order) != 1).sum() <= n // factor_search.RUN
+    assert n < 1000 or not np.array_equal(order, np.arange(n))
+
+
+def test_the_spread_of_a_factor_is_that_of_gains_from_random_labels(monkeypatch):
+    A = np.random.default_rng(0).standard_normal((700, 8))
+    A[:, 0] *= 3
+    lq = mm.LabelQuadratic(LowRank(A), k=3)
+    exact = np.sqrt(2 / 3 * np.sum((A @ A.T)**2) / 700)
+    assert factor_search.factor_spread(lq) == pytest.approx(exact, rel=0.1)
+    monkeypatch.setattr(factor_search, "SOME", 700)
+    assert factor_search.factor_spread(lq) == pytest.approx(exact, rel=1e-5)
+
+
+def test_a_descent_goes_on_while_each_pass_gains_more_than_the_one_before(monkeypatch):
+    """It comes off a saddle then; else later passes gain less and less."""
+    lq = LeastSquares(X, 3, kernel=mm.kernels.Gaussian(width=0.5).nystroem(10)) \
+        .offer(mm.LabelQuadratic)
+
+    def passes(gains):
+        board = factor_search.factor_board(lq, np.arange(150) % 3, np.random.default_rng(0))
+        gain = iter(gains)
+        monkeypatch.setattr("mmcopt.compiled.factor_moves.sweep", lambda *_: next(gain))
+        while not board.done:
+            factor_search.factor_step(lq, board)
+        return board.passes
+
+    falling, rising = 1e3 - np.arange(100.0), 1e3 + np.arange(100.0)
+    assert passes(falling) == factor_search.PASSES
+    assert passes([*rising[:20], *falling]) == 21
+    assert passes(rising) == factor_search.LONG
 
 
 def test_a_pass_over_a_factor_may_be_split(monkeypatch):
