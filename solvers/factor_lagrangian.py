@@ -71,8 +71,11 @@ class FactorLagrangian:
         sizes = np.concatenate([np.ones(self.free, np.int64),
                                 np.bincount(entries.cut, minlength=len(cuts))])
         self.start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        self.i = np.concatenate([pairs[:, 0], entries.i]).astype(np.int64)
-        self.j = np.concatenate([pairs[:, 1], entries.j]).astype(np.int64)
+        i = np.concatenate([pairs[:, 0], entries.i]).astype(np.int64)
+        j = np.concatenate([pairs[:, 1], entries.j]).astype(np.int64)
+        # Half as long, and read in every evaluation, where m allows.
+        short: Any = np.int32 if lift.m**2 <= np.iinfo(np.int32).max else np.int64
+        self.places, self.mirrors = (i * lift.m + j).astype(short), (j * lift.m + i).astype(short)
         coef = np.concatenate([np.ones(self.free), entries.coef])
         self.coef = coef.astype(self.dtype)
         self.right = np.concatenate([np.full(self.free, lift.floor),
@@ -126,8 +129,9 @@ class FactorLagrangian:
             more = price_floor(X, old.N, self.dtype(self.lift.floor), weight, new.N, C)
             squares, products = more[0] / (2 * self.weight), -more[1]
         if self.right.size:
-            products += price_entries(X, self.start, self.i, self.j, self.coef, self.right,
-                                      self.free, old.entries, self.weights, new.entries, C)
+            products += price_entries(X.reshape(-1), self.start, self.places, self.mirrors,
+                                      self.coef, self.right, self.free, old.entries, self.weights,
+                                      new.entries, C.reshape(-1))
             squares += float(np.sum(new.entries**2 / self.weights, dtype=np.float64)) / 2
         return squares, products
 

@@ -36,26 +36,28 @@ def price_floor(X: Floats, N: Floats, floor: float, weight: float, out: Floats,
 
 
 @sums
-def price_entries(X: Floats, start: Ints, i: Ints, j: Ints, coef: Floats, right: Floats, free: int,
-                  prices: Floats, weights: Floats, out: Floats, G: Floats) -> float:
-    """The new prices of rows ``sum of coef X[i, j] <= right`` into ``out``; G loses their sum.
+def price_entries(X: Floats, start: Ints, places: Ints, mirrors: Ints, coef: Floats, right: Floats,
+                  free: int, prices: Floats, weights: Floats, out: Floats, G: Floats) -> float:
+    """The new prices of rows ``sum of coef X[place] <= right`` into ``out``; G loses their sum.
 
-    Row c has the entries from start[c] to start[c + 1]; the first ``free`` are equations. Returns
-    the sum of the products of prices and left sides.
+    X and G are matrices row by row; ``mirrors`` are the places across the diagonal. Row c has
+    the entries from start[c] to start[c + 1]; the first ``free`` are equations. Returns the sum of
+    the products of prices and left sides.
     """
     products = 0.0
     for c in range(len(right)):
         left = 0.0 * right[c]
         for p in range(start[c], start[c + 1]):
-            left += coef[p] * X[i[p], j[p]]
+            left += coef[p] * X[places[p]]
         price = prices[c] + weights[c] * (left - right[c])
         if c >= free and price <= 0.0:
             out[c] = 0.0
             continue
         out[c] = price
         products += price * left
+        half = price / 2
         for p in range(start[c], start[c + 1]):
-            change = coef[p] * price / 2
-            G[i[p], j[p]] -= change
-            G[j[p], i[p]] -= change
+            change = coef[p] * half
+            G[places[p]] -= change
+            G[mirrors[p]] -= change
     return products
