@@ -15,7 +15,7 @@ SEARCH = 6e-11  # seconds for all triangles, times the cube of the number of nod
 SEARCH_ODD = 8e-10  # seconds for an odd set, times its size and the number of nodes, about
 SIZES = (5, 7)  # of odd sets
 FEWEST = 10  # searches for odd sets of a size, times the number of nodes, at first
-MOST, LEAST = 0.02, 3e-3  # violations below this part of the diagonal are not cut off, at first
+MOST = 0.02  # violations below this part of the diagonal are not cut off, at first
 RARE = 0.5  # triangles found, times the number of nodes, that are few
 RESTS = 3  # searches without triangles after one that has found few
 
@@ -32,6 +32,7 @@ class CutSearch:
     triangles: int  # cuts of a kind that are added at a time
     odd: int
     most: int  # searches for odd sets of a size, times the number of nodes
+    end: float  # violations below this part of the diagonal are never cut off
     starts: int = FEWEST
     least: float = MOST
     least_odd: float = MOST
@@ -41,7 +42,7 @@ class CutSearch:
     @property
     def through(self) -> bool:
         """Whether the least violations count by now."""
-        return self.least <= LEAST
+        return self.least <= self.end
 
     def found(self, lift: Lift, X: Floats, priced: Cuts) -> Cuts:
         """Cuts that X violates; ``priced`` are those that count already."""
@@ -61,7 +62,7 @@ class CutSearch:
     def _triangles(self, lift: Lift, X: Floats) -> Cuts:
         found = violated_cuts.spread(lift, X, self.triangles, self.least * lift.top)
         if len(found) < lift.m:
-            self.least = max(LEAST, self.least / 2)
+            self.least = max(self.end, self.least / 2)
         if len(found) < RARE * lift.m and lift.binary and self.odd:
             self.rests = RESTS
         return found
@@ -79,5 +80,5 @@ class CutSearch:
         if len(found) < self.odd:
             self.starts = min(2 * self.starts, self.most)
         if len(found) < lift.m:
-            self.least_odd = max(2 * LEAST, self.least_odd / 2)
+            self.least_odd = max(2 * self.end, self.least_odd / 2)
         return found

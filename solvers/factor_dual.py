@@ -92,6 +92,8 @@ class FactorDual(Solver):
     odd_per_node: float = hyper(0.0, real(0), "cuts of odd sets of a size added, in the same way")
     odd_starts: int = hyper(80, integer(1), "searches for odd sets of a size at a time, at the "
                             "most, times the number of nodes")
+    least: float = hyper(3e-3, real(0), "violations below this part of the diagonal are left, at "
+                         "first those below .02")
     patience: int = hyper(20, integer(1), "steps without improvement after which it stops")
     target: float | None = hyper(None, optional(real()), "a lower bound at which it stops at once")
 
@@ -114,7 +116,8 @@ class FactorDual(Solver):
         state = _Factor(lagrangian, lagrangian.factor(V.astype(dtype)), lagrangian.priced(duals),
                         lift.trace * top, lift.trace * top, {**trivial, **none.by_name},
                         CutSearch(max(10, int(self.cuts_per_node * lift.m)),
-                                  int(self.odd_per_node * lift.m), self.odd_starts), self.every)
+                                  int(self.odd_per_node * lift.m), self.odd_starts, self.least),
+                        self.every)
         if duals:
             state.upper, state.duals = lift.upper(duals), duals
         self._book(lift, state, lagrangian.at(state.V, state.prices))

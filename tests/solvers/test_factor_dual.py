@@ -152,7 +152,7 @@ def searched(monkeypatch, lift, few):
 
     monkeypatch.setattr(violated_cuts, "odd_sets", odd_sets)
     monkeypatch.setattr(violated_cuts, "spread", spread)
-    return factor_cuts.CutSearch(lift.m, lift.m, 80), asked
+    return factor_cuts.CutSearch(lift.m, lift.m, 80, 3e-3), asked
 
 
 def test_searches_try_harder_where_little_is_found(monkeypatch):
@@ -164,7 +164,7 @@ def test_searches_try_harder_where_little_is_found(monkeypatch):
     assert starts == [10, 20, 40, *[80] * 6]
     assert asked.count("triangles") == 3  # in every fourth search
     least = [row[2] for row in asked if row != "triangles"]
-    assert least[0] == factor_cuts.MOST and least[-1] == 2 * factor_cuts.LEAST
+    assert least[0] == factor_cuts.MOST and least[-1] == 2 * 3e-3
     assert search.through
     priced = Cuts(odd=np.array([[1, 2, 3, 4, 5, 0, 0], [1, 2, 3, 4, 5, 6, 7]]))
     search.found(lift, np.eye(60), priced)
