@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from mmcopt.compiled.loops import INNER, compiled
@@ -49,12 +51,12 @@ def improved(X: Floats, sets: Ints, by: Floats) -> None:
 
 
 @compiled(**INNER)
-def _beyond(h: Floats, most: float) -> int:
+def _beyond(h: Floats, most: Any) -> int:
     """How many are beyond it: counted, since that is a few vector instructions."""
     count, limit = np.int32(0), h.dtype.type(most)
     for v in range(len(h)):
         count += np.int32(abs(h[v]) > limit)
-    return count
+    return int(count)
 
 
 @compiled()
