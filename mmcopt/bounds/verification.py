@@ -231,9 +231,12 @@ def _plain(value: Any) -> bool:
 def _named(f: Any, point: Any) -> bool:
     """Whether a point that is labels names clusters of the problem: to count others takes room."""
     lq = f.offer(LabelProblem)
-    if lq is None or not isinstance(point, np.ndarray) or point.dtype.kind not in "iu":
+    if lq is None:
         return True
-    return bool(point.size == 0 or (point.min() >= 0 and point.max() < lq.k))
+    labels = np.asarray(point)
+    if labels.dtype.kind not in "iu":
+        return True
+    return bool(labels.size == 0 or (labels.min() >= 0 and labels.max() < lq.k))
 
 
 def _unit(f: Any) -> float:

@@ -273,11 +273,12 @@ def test_no_forgery_that_changes_a_claim_is_accepted(made, name):
 
 
 @pytest.mark.parametrize("kind", [LeastSquares, Diffrac, DiscriminativeKMeans, KernelKMeans])
-def test_clusters_that_there_are_not_take_no_room(kind):
+@pytest.mark.parametrize("form", [np.asarray, list])
+def test_clusters_that_there_are_not_take_no_room(kind, form):
     r = mm.evaluate(kind(X, 3), Y)
     far = r.point.copy()
     far[0] = 10**8  # counting that many would take hundreds of MB
-    forged = dataclasses.replace(r, point=far)
+    forged = dataclasses.replace(r, point=form(far))
     tracemalloc.start()
     try:
         report = forged.verify()
