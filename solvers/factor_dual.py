@@ -93,7 +93,7 @@ class FactorDual(Solver):
     odd_starts: int = hyper(80, integer(1), "searches for odd sets of a size at a time, at the "
                             "most, times the number of nodes")
     least: float = hyper(3e-3, real(0), "violations below this part of the diagonal are left, at "
-                         "first those below .02")
+                         "first those below .02; less proves more of many nodes, and later")
     patience: int = hyper(20, integer(1), "steps without improvement after which it stops")
     target: float | None = hyper(None, optional(real()), "a lower bound at which it stops at once")
 

@@ -57,7 +57,7 @@ FACTORED = 100  # samples from which X is held as a factor
 # Of RegularizedDual where cuts are many: the bound rises from the start.
 ANCHORED: dict[str, Any] = {"anchored": True, "start": 0.01, "evaluations": 30,
                             "cuts_per_node": 8.0, "patience": 12}
-LARGE: dict[str, Any] = {"odd_per_node": 9.0, "least": 1e-3, "patience": 60}  # of FactorDual
+LARGE: dict[str, Any] = {"odd_per_node": 9.0, "patience": 60}  # of FactorDual
 
 
 @dataclass
