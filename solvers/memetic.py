@@ -51,6 +51,7 @@ TINY = 4 * enumeration.CHUNK  # labelings up to which all of them are tried
 BETTER = 1e-9  # relative: what counts as an improvement
 WAYS = "assembled", "shaken"  # how children are made
 FIRST = "shaken", "shaken", "walked"  # kinds of the first members; then an annealed one
+SECOND = "descended"  # kind of one more, of more than two clusters: of two, these are poor
 AMONG = 4  # members of a small smoother of which one is walked at least; the others follow paths
 LONG = 20.0  # moves of such a walk, as a multiple of n: some basins are reached by long ones only
 LEVELS = 0.16  # work of making the levels of a path, as a multiple of n
@@ -133,9 +134,10 @@ class Memetic(LabelSearch):
     """Build a pool of good partitions and combine some of them, block by block.
 
     The first members are made by `Shaking`, a `Tabu` walk from random labels and `Annealing`, which
-    are quick; most of the others follow the path of `Continuation`, each from a random level,
-    unless annealing does better. Some basins are reached only from one of these. Where W is the
-    smoother of a regression on up to 1,000 samples, there are twice as many members, and most
+    are quick, as is `StochasticDescent`, of which one comes second where many samples make more
+    than two clusters; most of the others follow the path of `Continuation`, each from a random
+    level, unless annealing does better. Some basins are reached only from one of these. Where W is
+    the smoother of a regression on up to 1,000 samples, there are twice as many members, and most
     follow paths, which find more in less time; every fourth is walked, and more where that is
     better. A child is made from two or more members whose clusters intersect in a few dozen to a
     few hundred blocks: one-flip searches agree on such micro-groups and err in assembling them, so
@@ -343,7 +345,8 @@ class Memetic(LabelSearch):
             sweeps *= MANY if two_free_sides(lq) or (on_graph(lq) and lq.n > QUICK) else 1
             state.anneals += 1
             return _Task(c, [(1.0, Annealing(sweeps=sweeps)), polish], kind=kind, board=board)
-        first = self._walk(lq, state, rng) if kind == "walked" else self._shake(lq, state, rng)
+        first = self._walk(lq, state, rng) if kind == "walked" else \
+            StochasticDescent(swaps=False) if kind == SECOND else self._shake(lq, state, rng)
         stages: list[Stage] = [polish] if on_factor(lq) else [(1.0, first), polish]
         return _Task(c, stages, kind=kind, board=board)
 
@@ -387,7 +390,8 @@ class Memetic(LabelSearch):
             return "walked" if walks else "path"
         if index >= self._members(lq) and self._fails(lq, state):
             return "annealed"
-        first = FIRST[max(0, len(FIRST) + 1 - quick):] + ("annealed",)
+        first: tuple[str, ...] = FIRST if lq.k == 2 else (FIRST[0], SECOND, *FIRST[1:])
+        first = first[max(0, len(first) + 1 - quick):] + ("annealed",)
         if not self._affords(lq, state, "annealed"):
             first = first[:-1] or FIRST[:1]
         follows = index >= quick and quick < self._members(lq) and not too_late(lq) \
