@@ -23,12 +23,7 @@ from mmcopt.solving.factor_search import (
     on_factor,
     working_factor,
 )
-from mmcopt.solving.graph_search import (
-    entries,
-    row_squares,
-    searched,
-    two_free_sides,
-)
+from mmcopt.solving.graph_search import entries, row_squares, searched, two_free_sides
 from mmcopt.solving.label_search import Board, new_board, random_state
 from mmcopt.solving.runs import out_of_time
 

@@ -345,10 +345,18 @@ class Memetic(LabelSearch):
             sweeps *= MANY if two_free_sides(lq) or (on_graph(lq) and lq.n > QUICK) else 1
             state.anneals += 1
             return _Task(c, [(1.0, Annealing(sweeps=sweeps)), polish], kind=kind, board=board)
-        first = self._walk(lq, state, rng) if kind == "walked" else \
-            StochasticDescent(swaps=False) if kind == SECOND else self._shake(lq, state, rng)
-        stages: list[Stage] = [polish] if on_factor(lq) else [(1.0, first), polish]
-        return _Task(c, stages, kind=kind, board=board)
+        if on_factor(lq):
+            return _Task(c, [polish], kind=kind, board=board)
+        first = self._first(lq, state, kind, rng)
+        return _Task(c, [(1.0, first), polish], kind=kind, board=board)
+
+    def _first(self, lq: Any, state: _Pool, kind: str, rng: np.random.Generator) -> LabelSearch:
+        """The search that makes a member of one of the quick kinds, before it is polished."""
+        if kind == SECOND:
+            return StochasticDescent(swaps=False)
+        if kind == "walked":
+            return self._walk(lq, state, rng)
+        return self._shake(lq, state, rng)
 
     def _cooling(self, lq: LabelQuadratic, state: _Pool) -> Annealing:
         """Of few sweeps at first and then of more, at temperatures that need no pilot run."""

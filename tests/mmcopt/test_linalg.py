@@ -79,6 +79,14 @@ def test_rounding_makes_nothing_indefinite():
     assert linalg.indefiniteness(V @ V.T) == 0.0
 
 
+@pytest.mark.parametrize("entry", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_is_not_semidefinite(entry):
+    K = np.eye(4)
+    K[1, 2] = K[2, 1] = entry
+    assert linalg.indefiniteness(K) == np.inf
+    assert linalg.indefiniteness(np.diag([1.0, entry, 1.0])) == np.inf
+
+
 def test_mirroring_copies_the_lower_triangle():
     A = RNG.standard_normal((1100, 1100))
     expected = np.tril(A) + np.tril(A, -1).T
